@@ -1,0 +1,33 @@
+# `make demo` and `make test` do all the set-up themselves. Needs Python 3.11 or newer.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+TIMED = start=$$(date +%s); trap 'echo "== $@: $$(( $$(date +%s) - start )) s"' EXIT;
+
+.PHONY: setup demo test lint clean
+setup: $(VENV)/.stamp
+
+$(VENV)/.stamp: pyproject.toml constraints.txt
+	@$(TIMED) set -e; \
+	echo "== setup: a virtual environment in $(VENV) and the package in it (about a minute, once)"; \
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "aspirate needs Python 3.11 or newer; this is %d.%d. Try: make PYTHON=python3.11" % sys.version_info[:2])'; \
+	$(PYTHON) -m venv $(VENV); \
+	$(BIN)/pip install --quiet --editable '.[dev]'; \
+	touch $@
+
+demo: setup
+	@$(TIMED) echo "== demo: a synthetic cohort, checked, tiled and shown on one page"; \
+	$(BIN)/aspirate demo
+
+test: setup
+	@$(TIMED) echo "== test: the whole suite on $$(nproc) cores (a few minutes)"; \
+	$(BIN)/pytest --numprocesses auto --quiet
+
+lint: setup
+	@$(TIMED) set -e; echo "== lint: ruff and mypy --strict"; \
+	$(BIN)/ruff check .; $(BIN)/ruff format --check .; $(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) demo .mypy_cache .ruff_cache .pytest_cache
