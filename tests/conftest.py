@@ -4,6 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# The machine may be busy, so no deadline; the same examples each time, so that a failure can be repeated.
+settings.register_profile("aspirate", deadline=None, derandomize=True, max_examples=50)
+settings.load_profile("aspirate")
 
 ROOT = Path(__file__).resolve().parents[1]
 

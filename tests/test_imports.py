@@ -21,7 +21,18 @@ BELOW: dict[str, set[str]] = {
     "evaluation": {"core"},
     "workflow": {"stages", "evaluation", "learning", "engines", "nn", "slides", "synth", "core"},
     "viewer": {"workflow", "stages", "evaluation", "learning", "engines", "nn", "slides", "synth", "core"},
-    "cli": {"viewer", "workflow", "stages", "evaluation", "learning", "engines", "nn", "slides", "synth", "core"},
+    "cli": {
+        "viewer",
+        "workflow",
+        "stages",
+        "evaluation",
+        "learning",
+        "engines",
+        "nn",
+        "slides",
+        "synth",
+        "core",
+    },
 }
 """Which rooms each room may import; `aspirate` itself (the version and lazy names) is open to all."""
 
@@ -76,7 +87,9 @@ def test_imports_point_down(module: Path) -> None:
 
 
 def test_the_check_itself_fails_on_a_wrong_import() -> None:
-    assert violations("core", iter(["aspirate.slides.reader.open_slide"])) == ["core may not import aspirate.slides"]
+    assert violations("core", iter(["aspirate.slides.reader.open_slide"])) == [
+        "core may not import aspirate.slides"
+    ]
     assert violations("slides", iter(["aspirate.synth.writer"])) == ["slides may not import aspirate.synth"]
     assert violations("core", iter(["openslide"])) == ["core may not import openslide"]
     assert violations("workflow", iter(["aspirate.slides.reader", "aspirate.core.errors"])) == []

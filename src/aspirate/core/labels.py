@@ -48,7 +48,8 @@ def parse_bethesda(text: str) -> int:
     """`4`, `4.0`, `IV`, `TBS 4`, `Bethesda IV`."""
     word = text.strip().lower()
     for prefix in ("bethesda", "category", "tbs"):
-        word = word.removeprefix(prefix).strip(" -_:")
+        if word.startswith(prefix):
+            word = word.removeprefix(prefix).lstrip(" -_:")
     word = word.removesuffix(".0")
     if word in _ROMAN:
         return _ROMAN[word]

@@ -1,0 +1,52 @@
+"""Settings that refuse contradictions at birth, come from TOML, and have one fingerprint for the whole."""
+
+import hashlib
+import json
+import tomllib
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from aspirate.core.errors import ConfigError
+
+
+class Settings(BaseModel):
+    """Base of every configuration: frozen, unknown keys are errors, each field documented beneath it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    @classmethod
+    def of(cls, values: dict[str, Any], source: str = "settings") -> Self:
+        """Checked settings; all that is wrong is said at once, each with its value."""
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise ConfigError(f"{source}: {_explain(error)}") from error
+
+    @classmethod
+    def from_toml(cls, path: Path) -> Self:
+        try:
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise ConfigError(
+                f"{path}: cannot be read ({error.strerror}); give an existing TOML file"
+            ) from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path}: not TOML: {error}") from error
+        return cls.of(values, source=str(path))
+
+    def fingerprint(self) -> str:
+        """The same for equal settings only; the key under which results are kept."""
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _explain(error: ValidationError) -> str:
+    problems = []
+    for item in error.errors():
+        where = ".".join(str(part) for part in item["loc"]) or "settings"
+        what = item["msg"].removeprefix("Value error, ")
+        given = "" if item["type"] in ("missing", "extra_forbidden") else f", got {item['input']!r}"
+        problems.append(f"{where}: {what}{given}")
+    return "; ".join(problems)
