@@ -1,0 +1,1 @@
+"""Networks and losses: tensors in, tensors out; no files, no slides."""

@@ -1,0 +1,59 @@
+"""Tiles as bytes in, scores out; encoders are chosen by name."""
+
+from collections.abc import Callable
+from typing import Protocol, cast
+
+import torch
+from torch import Tensor, nn
+
+from aspirate.nn.vgg import Vgg
+
+
+class Encoder(Protocol):
+    """A module that turns (N, 3, side, side) into (N, features)."""
+
+    features: int
+
+    def __call__(self, tiles: Tensor) -> Tensor: ...
+
+
+ENCODERS: dict[str, Callable[[int], nn.Module]] = {
+    "vgg11": lambda side_px: Vgg(side_px),
+    "vgg11-quarter": lambda side_px: Vgg(side_px, width=0.25, head="average"),
+}
+"""Name → a function of the tile's side in pixels. A new encoder is a file of its own and a line here."""
+
+MEAN, SPREAD = 0.5, 0.25
+"""Fixed, so that no statistic of any slide can leak from one fold to another."""
+
+
+class TileNet(nn.Module):
+    """(N, 3, side, side) bytes or floats in 0 … 255 → (N, outputs) scores."""
+
+    def __init__(self, encoder: str, side_px: int, outputs: int = 1) -> None:
+        super().__init__()
+        if encoder not in ENCODERS:
+            raise ValueError(f"encoder={encoder!r}: choose one of {', '.join(sorted(ENCODERS))}")
+        self.encoder = ENCODERS[encoder](side_px)
+        self.last = nn.Linear(cast(Encoder, self.encoder).features, outputs)
+
+    def encode(self, tiles: Tensor) -> Tensor:
+        """Features (N, features), for methods that pool before they score."""
+        features: Tensor = self.encoder((tiles.float() / 255 - MEAN) / SPREAD)
+        return features
+
+    def forward(self, tiles: Tensor) -> Tensor:
+        scores: Tensor = self.last(self.encode(tiles))
+        return scores
+
+
+def parameters_of(module: nn.Module) -> int:
+    """How many numbers are learned."""
+    return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
+
+
+def seeded(seed: int, build: Callable[[], nn.Module]) -> nn.Module:
+    """A module whose first weights depend on the seed alone; the caller's random state is left as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return build()
