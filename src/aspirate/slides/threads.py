@@ -1,0 +1,46 @@
+"""Work on the parts of one slide, spread over threads.
+
+A pool lives for one call only: starting it costs less than decoding one tile, and no thread or lock
+is left behind that a fork could catch in mid-air.
+"""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import TypeVar
+
+from aspirate.core.progress import Advance, silent
+
+Result = TypeVar("Result")
+PARTS_PER_THREAD = 8
+SMALLEST_PART = 4
+
+
+def available_threads() -> int:
+    """CPUs that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def for_parts(
+    work: Callable[[range], Result], count: int, threads: int, advance: Advance = silent
+) -> list[Result]:
+    """`work` on consecutive parts of `range(count)`; results in the order of the parts."""
+    part = max(SMALLEST_PART, -(-count // (threads * PARTS_PER_THREAD)))
+    parts = [range(start, min(start + part, count)) for start in range(0, count, part)]
+    if threads == 1 or len(parts) <= 1:
+        results = []
+        for indices in parts:
+            results.append(work(indices))
+            advance(len(indices))
+        return results
+    with ThreadPoolExecutor(min(threads, len(parts))) as pool:
+        futures = {pool.submit(work, indices): len(indices) for indices in parts}
+        try:
+            for future in as_completed(futures):
+                future.result()
+                advance(futures[future])
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+        return [future.result() for future in futures]
