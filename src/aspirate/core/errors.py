@@ -23,10 +23,6 @@ class ImplausibleResolution(SlideError):
     """The slide's micrometres per pixel cannot be true."""
 
 
-class AnnotationError(AspirateError):
-    """An annotation file that cannot be read as one."""
-
-
 class ConfigError(AspirateError):
     """A setting that contradicts another or has no meaning."""
 
@@ -47,3 +43,7 @@ class TableError(AspirateError):
 
 class CohortError(TableError):
     """A cohort table with problems."""
+
+
+class AnnotationError(TableError):
+    """Annotations with problems."""
