@@ -1,0 +1,1 @@
+"""From tiles to learned weights: batches, augmentation, the one training loop, checkpoints."""

@@ -1,0 +1,76 @@
+"""What a tile could have looked like: turned, mirrored, or stained and scanned elsewhere.
+
+Colour is changed in optical density, D = −log₁₀(I / I₀), where stain adds up:
+
+    D′ = a · D · M + b,     a ≈ 1 the stain's strength, M ≈ identity its hue and the scanner's colours, b ≈ 0
+                            brightness and tint of the light,
+
+one (a, M, b) per tile. Published work found this to be the remedy for a change of scanner.
+"""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from aspirate.core.config import Settings
+
+LEVELS = 256
+_DENSITY = -torch.log10((torch.arange(LEVELS, dtype=torch.float32) + 1) / LEVELS)
+
+
+class AugmentSettings(Settings):
+    """How far a tile may be changed; 0 everywhere changes nothing."""
+
+    turn: bool = True
+    """One of the eight ways to turn and mirror a square, each equally likely."""
+    strength: float = 0.25
+    """Spread of log a."""
+    hue: float = 0.08
+    """Spread of each entry of M − 1."""
+    light: float = 0.03
+    """Spread of b, in optical density."""
+
+
+def augment(tiles: NDArray[np.uint8], settings: AugmentSettings, rng: np.random.Generator) -> Tensor:
+    """(N, side, side, 3) bytes → (N, 3, side, side) bytes in channels-last order, changed at random."""
+    if settings.turn:
+        tiles = turned(tiles, rng.integers(0, 8, len(tiles)))
+    pixels = torch.from_numpy(np.ascontiguousarray(tiles))
+    if settings.strength or settings.hue or settings.light:
+        pixels = recoloured(pixels, *_draw(len(tiles), settings, rng))
+    return pixels.permute(0, 3, 1, 2)
+
+
+def as_batch(tiles: NDArray[np.uint8]) -> Tensor:
+    """The same order of axes, nothing changed."""
+    return torch.from_numpy(np.ascontiguousarray(tiles)).permute(0, 3, 1, 2)
+
+
+def turned(tiles: NDArray[np.uint8], ways: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Way w: w mod 4 quarter turns, then a mirror image if w ≥ 4."""
+    out = np.empty_like(tiles)
+    for i, way in enumerate(ways.tolist()):
+        tile = np.rot90(tiles[i], way % 4)
+        out[i] = tile[:, ::-1] if way >= 4 else tile
+    return out
+
+
+def recoloured(pixels: Tensor, mixing: Tensor, shift: Tensor) -> Tensor:
+    """(N, side, side, 3) bytes → the same, with D′ = D · mixing (N, 3, 3) + shift (N, 1, 3)."""
+    n = len(pixels)
+    density = _DENSITY.index_select(0, pixels.reshape(-1).int()).view(n, -1, 3)
+    changed = torch.baddbmm(shift, density, mixing)  # (N, side², 3)
+    bright = (
+        torch.exp2(changed.mul_(-np.log2(10.0))).mul_(LEVELS).sub_(0.5)
+    )  # + 0.5 to round, − 1 for the offset
+    return bright.clamp_(0, LEVELS - 1).to(torch.uint8).view_as(pixels)
+
+
+def _draw(n: int, settings: AugmentSettings, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+    strength = np.exp(rng.normal(0, settings.strength, (n, 1, 1)))
+    mixing = np.eye(3) + rng.normal(0, settings.hue, (n, 3, 3))
+    shift = rng.normal(0, settings.light, (n, 1, 3))
+    return torch.from_numpy((strength * mixing).astype(np.float32)), torch.from_numpy(
+        shift.astype(np.float32)
+    )

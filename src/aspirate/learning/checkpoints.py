@@ -1,0 +1,52 @@
+"""Tensors on disk: safetensors with a JSON note inside; nothing that can execute."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from aspirate.core.errors import AspirateError
+from aspirate.core.store import atomic_path
+
+NOTE = "aspirate"
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], note: Mapping[str, Any]) -> None:
+    with atomic_path(path) as part:
+        whole = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
+        save_file(whole, part, metadata={NOTE: json.dumps(note)})
+
+
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            note = json.loads((file.metadata() or {}).get(NOTE, "{}"))
+            return {name: file.get_tensor(name) for name in file.keys()}, note  # noqa: SIM118
+    except (OSError, SafetensorError, json.JSONDecodeError) as error:
+        raise AspirateError(
+            f"{path}: not a readable safetensors file ({error}); copy or train it again"
+        ) from error
+
+
+def tensors_sha256(tensors: Mapping[str, Tensor]) -> str:
+    """A fingerprint of names, shapes and values, whatever the file they came from."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().contiguous().cpu()
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
+
+
+def without_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    start = f"{prefix}."
+    return {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}

@@ -1,0 +1,196 @@
+"""The one training loop: trainings differ in what they learn, from which batches, and how they are judged.
+
+All that is needed to go on after a kill is in one file: the step, the weights, the optimiser's momentum, the
+best weights so far and the history. A batch is a function of its step alone, so a resumed run sees the same
+batches and, on the same device with the same number of threads, ends with the same weights.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import cos, pi
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from aspirate.core.config import Settings
+from aspirate.core.errors import AspirateError
+from aspirate.learning.checkpoints import load_tensors, prefixed, save_tensors, without_prefix
+from aspirate.learning.device import Compute
+from aspirate.learning.prefetch import Prefetch
+
+CHECKPOINT_FILE = "checkpoint.safetensors"
+WARM_UP = 0.1
+
+Watch = Callable[[int, float], None]
+"""Called after each step with the number of steps done and the loss."""
+
+
+class Learner(Protocol):
+    """What differs between one training and another."""
+
+    @property
+    def module(self) -> nn.Module:
+        """All that is learned."""
+
+    def batch(self, step: int) -> Any:
+        """A pure function of the step; called ahead of time in another thread."""
+
+    def loss(self, module: nn.Module, batch: Any) -> Tensor: ...
+
+    def validate(self, module: nn.Module) -> Mapping[str, float]:
+        """Figures on slides not trained on; `judged` is to be as high as possible."""
+
+
+class FitPlan(Settings):
+    """How long and how fast to learn."""
+
+    epochs: int
+    """At most so many."""
+    steps_per_epoch: int
+    patience: int | None = None
+    """Stop after so many epochs without a rise of the judged figure; None runs all epochs."""
+    learning_rate: float = 0.001
+    momentum: float = 0.99
+    weight_decay: float = 1e-7
+    schedule: Literal["constant", "cosine"] = "constant"
+    """`cosine` rises over the first tenth of the steps and falls to 0 at the end."""
+    save_every_s: float = 300.0
+    """A kill loses at most so many seconds."""
+
+    @property
+    def steps(self) -> int:
+        return self.epochs * self.steps_per_epoch
+
+    def rate(self, step: int) -> float:
+        """The learning rate of a step."""
+        if self.schedule == "constant":
+            return self.learning_rate
+        done = (step + 1) / self.steps
+        if done < WARM_UP:
+            return self.learning_rate * done / WARM_UP
+        return self.learning_rate * (1 + cos(pi * (done - WARM_UP) / (1 - WARM_UP))) / 2
+
+
+@dataclass(slots=True)
+class State:
+    """Everything that a resumed run needs beside the weights and the momentum."""
+
+    step: int = 0
+    losses: list[float] = field(default_factory=list)
+    """Of the epoch under way."""
+    history: list[dict[str, float]] = field(default_factory=list)
+    best: dict[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def best_epoch(self) -> int:
+        judged = [row["judged"] for row in self.history]
+        return judged.index(max(judged))  # the first of equals
+
+    def finished(self, plan: FitPlan) -> bool:
+        stale = len(self.history) - 1 - self.best_epoch if self.history else 0
+        return self.step >= plan.steps or (plan.patience is not None and stale >= plan.patience)
+
+
+def fit(
+    learner: Learner, plan: FitPlan, folder: Path, compute: Compute, watch: Watch = lambda _step, _loss: None
+) -> list[dict[str, float]]:
+    """Train to the end of the plan; the module keeps its best epoch's weights. Returns a row per epoch."""
+    from lightning_fabric import Fabric  # here, since it takes seconds to import
+
+    fabric = Fabric(
+        accelerator=compute.accelerator, devices=compute.devices, precision=compute.fabric_precision
+    )
+    fabric.launch()
+    inner = learner.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    optimiser = torch.optim.SGD(
+        inner.parameters(),
+        lr=plan.learning_rate,
+        momentum=plan.momentum,
+        weight_decay=plan.weight_decay,
+        fused=compute.accelerator in ("cpu", "cuda"),
+    )
+    module, wrapped = fabric.setup(inner, optimiser)
+    state = _resume(folder, inner, optimiser, plan)
+    end = state.step if state.finished(plan) else plan.steps
+    saved = time.monotonic()
+    with Prefetch(learner.batch, range(state.step, end)) as batches:
+        for batch in batches:
+            module.train()
+            for group in optimiser.param_groups:
+                group["lr"] = plan.rate(state.step)
+            with fabric.autocast():
+                loss = learner.loss(module, batch)
+            fabric.backward(loss)
+            wrapped.step()
+            wrapped.zero_grad(set_to_none=True)
+            state.step += 1
+            state.losses.append(float(loss.detach()))
+            watch(state.step, state.losses[-1])
+
+            epoch_ends = state.step % plan.steps_per_epoch == 0
+            if epoch_ends:
+                _end_epoch(learner, inner, state)
+            if epoch_ends or time.monotonic() - saved > plan.save_every_s:
+                _save(folder, inner, optimiser, state, plan)
+                saved = time.monotonic()
+            if epoch_ends and state.finished(plan):
+                break
+    inner.load_state_dict(state.best)
+    return state.history
+
+
+def _end_epoch(learner: Learner, module: nn.Module, state: State) -> None:
+    figures = evaluate(learner, module)
+    loss = sum(state.losses) / len(state.losses)
+    state.history.append({"epoch": len(state.history) + 1, "loss": loss, **figures})
+    state.losses = []
+    if state.best_epoch == len(state.history) - 1:
+        state.best = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
+
+
+@torch.inference_mode()
+def evaluate(learner: Learner, module: nn.Module) -> dict[str, float]:
+    """Figures of a module as it will be used: normalisation frozen, no gradients."""
+    module.eval()
+    return dict(learner.validate(module))
+
+
+def _save(
+    folder: Path, module: nn.Module, optimiser: torch.optim.Optimizer, state: State, plan: FitPlan
+) -> None:
+    momenta = {
+        str(i): optimiser.state[parameter]["momentum_buffer"]
+        for i, parameter in enumerate(module.parameters())
+        if "momentum_buffer" in optimiser.state[parameter]
+    }
+    tensors = {
+        **prefixed("module", module.state_dict()),
+        **prefixed("momentum", momenta),
+        **prefixed("best", state.best),
+    }
+    note = {
+        "plan": plan.fingerprint(),
+        "step": state.step,
+        "losses": state.losses,
+        "history": state.history,
+    }
+    save_tensors(folder / CHECKPOINT_FILE, tensors, note)
+
+
+def _resume(folder: Path, module: nn.Module, optimiser: torch.optim.Optimizer, plan: FitPlan) -> State:
+    path = folder / CHECKPOINT_FILE
+    if not path.exists():
+        return State()
+    tensors, note = load_tensors(path)
+    if note.get("plan") != plan.fingerprint():
+        raise AspirateError(
+            f"{path}: belongs to a training with other settings; choose another folder, or remove this one"
+        )
+    module.load_state_dict(without_prefix("module", tensors))
+    for name, momentum in without_prefix("momentum", tensors).items():
+        parameter = list(module.parameters())[int(name)]
+        optimiser.state[parameter]["momentum_buffer"] = momentum.to(parameter.device)
+    return State(note["step"], note["losses"], note["history"], without_prefix("best", tensors))

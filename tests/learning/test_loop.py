@@ -1,0 +1,155 @@
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import mse_loss
+
+from aspirate.core.errors import AspirateError
+from aspirate.learning.checkpoints import load_tensors, save_tensors, tensors_sha256
+from aspirate.learning.device import Compute, choose_compute
+from aspirate.learning.loop import CHECKPOINT_FILE, FitPlan, fit
+
+CPU = Compute("cpu", 1, bf16=False)
+
+
+class Killed(Exception):
+    pass
+
+
+class LineLearner:
+    """Fits y = 2x₀ − x₁ + noise; judged by the figures it is told to report."""
+
+    def __init__(self, judged: list[float] | None = None, die_at: int | None = None) -> None:
+        torch.manual_seed(0)
+        self.module = nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1))
+        self.judged = judged
+        self.die_at = die_at
+        self.epochs = 0
+
+    def batch(self, step: int) -> tuple[Tensor, Tensor]:
+        if step == self.die_at:
+            raise Killed
+        generator = torch.Generator().manual_seed(step)
+        x = torch.randn(16, 2, generator=generator)
+        return x, 2 * x[:, :1] - x[:, 1:] + 0.1 * torch.randn(16, 1, generator=generator)
+
+    def loss(self, module: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+        return mse_loss(module(batch[0]), batch[1])
+
+    def validate(self, module: nn.Module) -> Mapping[str, float]:
+        assert not module.training and torch.is_inference_mode_enabled()
+        self.epochs += 1
+        if self.judged is not None:
+            return {"judged": self.judged[self.epochs - 1]}
+        x, y = self.batch(10_000)
+        return {"judged": -float(mse_loss(module(x), y))}
+
+
+def weights(module: nn.Module) -> str:
+    return tensors_sha256(module.state_dict())
+
+
+def plan(**kwargs: object) -> FitPlan:
+    return FitPlan.of({"epochs": 4, "steps_per_epoch": 10, "learning_rate": 0.02, "momentum": 0.9, **kwargs})
+
+
+def plain_sgd(steps: int, rate: float, momentum: float, decay: float) -> nn.Module:
+    """The same training in five lines, as an independent reference."""
+    learner = LineLearner()
+    optimiser = torch.optim.SGD(learner.module.parameters(), lr=rate, momentum=momentum, weight_decay=decay)
+    for step in range(steps):
+        optimiser.zero_grad()
+        learner.loss(learner.module, learner.batch(step)).backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+    return learner.module
+
+
+def test_it_is_plain_sgd(tmp_path: Path) -> None:
+    learner = LineLearner(judged=[1.0, 2.0, 3.0, 4.0])
+    history = fit(learner, plan(), tmp_path, CPU)
+    reference = plain_sgd(40, 0.02, 0.9, 1e-7)
+    for name, tensor in reference.state_dict().items():
+        torch.testing.assert_close(learner.module.state_dict()[name], tensor, rtol=1e-4, atol=1e-6)
+    assert [row["judged"] for row in history] == [1, 2, 3, 4]
+    assert history[0]["loss"] > history[-1]["loss"]
+
+
+@pytest.mark.parametrize("die_at", [0, 7, 10, 23, 39])
+def test_a_killed_run_goes_on_to_the_same_weights(tmp_path: Path, die_at: int) -> None:
+    whole = LineLearner()
+    history = fit(whole, plan(save_every_s=0), tmp_path / "whole", CPU)
+    killed = LineLearner(die_at=die_at)
+    with pytest.raises(Killed):
+        fit(killed, plan(save_every_s=0), tmp_path / "killed", CPU)
+    again = LineLearner()
+    assert fit(again, plan(save_every_s=0), tmp_path / "killed", CPU) == history
+    assert weights(again.module) == weights(whole.module)
+
+
+def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:
+    first = LineLearner()
+    history = fit(first, plan(), tmp_path, CPU)
+    second = LineLearner(die_at=0)
+    assert fit(second, plan(), tmp_path, CPU) == history
+    assert weights(second.module) == weights(first.module)
+
+
+def test_the_best_epoch_is_kept_and_the_first_of_equals(tmp_path: Path) -> None:
+    learner = LineLearner(judged=[1.0, 3.0, 3.0, 2.0])
+    fit(learner, plan(), tmp_path, CPU)
+    after_two = LineLearner(judged=[1.0, 3.0])
+    fit(after_two, plan(epochs=2), tmp_path / "two", CPU)
+    assert weights(learner.module) == weights(after_two.module)
+
+
+def test_it_stops_when_the_judged_figure_does_not_rise(tmp_path: Path) -> None:
+    learner = LineLearner(judged=[1.0, 2.0, 2.0, 9.0])
+    history = fit(learner, plan(patience=1), tmp_path, CPU)
+    assert [row["judged"] for row in history] == [1, 2, 2]
+    assert fit(LineLearner(die_at=0), plan(patience=1), tmp_path, CPU) == history, "and stays stopped"
+
+
+def test_other_settings_do_not_go_on_from_a_checkpoint(tmp_path: Path) -> None:
+    fit(LineLearner(), plan(), tmp_path, CPU)
+    with pytest.raises(AspirateError, match="other settings"):
+        fit(LineLearner(), plan(learning_rate=0.5), tmp_path, CPU)
+
+
+def test_learning_rate_schedule() -> None:
+    p = plan(schedule="cosine", epochs=10, steps_per_epoch=10)
+    assert p.rate(0) == pytest.approx(0.002)
+    assert p.rate(9) == pytest.approx(0.02)
+    assert p.rate(54) == pytest.approx(0.01, rel=0.01)
+    assert p.rate(99) == pytest.approx(0, abs=1e-9)
+    assert plan().rate(0) == plan().rate(39) == 0.02
+
+
+def test_bf16_learns_the_same_line(tmp_path: Path) -> None:
+    exact = fit(LineLearner(), plan(), tmp_path / "fp32", CPU)
+    rounded = fit(LineLearner(), plan(), tmp_path / "bf16", Compute("cpu", 1, bf16=True))
+    for a, b in zip(exact, rounded, strict=True):
+        assert a["loss"] != b["loss"], "bf16 was really in use"
+        assert a["loss"] == pytest.approx(b["loss"], rel=0.05)
+
+
+def test_tensors_round_trip_and_damage_is_told(tmp_path: Path) -> None:
+    tensors = {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor([True])}
+    save_tensors(tmp_path / "x", tensors, {"n": 1})
+    back, note = load_tensors(tmp_path / "x")
+    assert note == {"n": 1} and tensors_sha256(back) == tensors_sha256(tensors)
+    assert tensors_sha256({"a": tensors["a"].view(3, 2), "b": tensors["b"]}) != tensors_sha256(tensors)
+    (tmp_path / "x").write_bytes((tmp_path / "x").read_bytes()[:-3])
+    with pytest.raises(AspirateError, match="safetensors"):
+        load_tensors(tmp_path / "x")
+
+
+def test_the_checkpoint_is_the_only_file(tmp_path: Path) -> None:
+    fit(LineLearner(), plan(save_every_s=0), tmp_path, CPU)
+    assert [p.name for p in tmp_path.iterdir()] == [CHECKPOINT_FILE]
+
+
+def test_precision_can_be_forced() -> None:
+    assert choose_compute("fp32").fabric_precision == "32-true"
+    assert choose_compute("bf16").fabric_precision == "bf16-mixed"
