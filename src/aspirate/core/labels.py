@@ -75,3 +75,10 @@ def contradictions(malignant: bool | None, bethesda: int | None) -> str | None:
     if malignant is False and bethesda == 6:
         return "histologically benign, but read as TBS 6 (malignant)"
     return None
+
+
+def grade_contradiction(malignant: bool | None, bethesda: int | None, highest: Abnormality | None) -> str | None:
+    """Why the highest grade among a slide's annotations looks contradictory to the slide's labels."""
+    if highest == Abnormality.MALIGNANT and bethesda == 2 and not malignant:
+        return "a place is annotated as malignant, but the slide is benign and TBS 2"
+    return None
