@@ -51,9 +51,7 @@ def problems_of(path: Path) -> list[str]:
     return raised.value.problems
 
 
-@pytest.mark.parametrize(
-    "wrap", [lambda f: [f], lambda f: f, lambda f: {"type": "FeatureCollection", "features": [f]}]
-)
+@pytest.mark.parametrize("wrap", [lambda f: [f], lambda f: f, lambda f: {"type": "FeatureCollection", "features": [f]}])
 def test_the_three_ways_to_wrap_features(tmp_path: Path, wrap: Any) -> None:
     path = saved(tmp_path, wrap(feature(point(), classification={"name": "Malignant", "color": [1, 2, 3]})))
     assert read_geojson(path) == (Annotation(shapely.Point(5, 6), Abnormality.MALIGNANT),)
@@ -258,17 +256,13 @@ def shapes(numbers: st.SearchStrategy[float]) -> st.SearchStrategy[BaseGeometry]
 
 def annotations(numbers: st.SearchStrategy[float]) -> st.SearchStrategy[list[Annotation]]:
     grades = st.sampled_from([None, *Abnormality])
-    measurements = st.dictionaries(
-        st.text(max_size=9), st.floats(allow_nan=False, allow_infinity=False), max_size=3
-    )
+    measurements = st.dictionaries(st.text(max_size=9), st.floats(allow_nan=False, allow_infinity=False), max_size=3)
     return st.lists(st.builds(Annotation, shapes(numbers), grades, measurements), max_size=5)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(exported=annotations(fine), kind=st.sampled_from(["annotation", "detection", "tile"]))
-def test_what_was_exported_reads_back_equal(
-    tmp_path: Path, exported: list[Annotation], kind: ObjectType
-) -> None:
+def test_what_was_exported_reads_back_equal(tmp_path: Path, exported: list[Annotation], kind: ObjectType) -> None:
     write_geojson(tmp_path / "a.geojson", exported, object_type=kind)
     assert read_geojson(tmp_path / "a.geojson") == tuple(exported)
 
@@ -297,9 +291,7 @@ def aperio(folder: Path, *regions: str, name: str = "") -> Path:
     return path
 
 
-def region(
-    kind: int, vertices: list[tuple[Any, Any]], text: str = "", negative: int = 0, number: int = 1
-) -> str:
+def region(kind: int, vertices: list[tuple[Any, Any]], text: str = "", negative: int = 0, number: int = 1) -> str:
     inside = "".join(f'<Vertex X="{x}" Y="{y}" Z="0"/>' for x, y in vertices)
     attributes = f'Id="{number}" Type="{kind}" Text="{text}" NegativeROA="{negative}"'
     return f"<Region {attributes}><Attributes/><Vertices>{inside}</Vertices></Region>"
@@ -422,9 +414,7 @@ def test_a_slide_annotated_twice_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "annotations").mkdir()
     saved(tmp_path / "annotations", feature(point()))
     (tmp_path / "annotations.csv").write_text("slide_id,x,y\na,1,2\n")
-    with pytest.raises(
-        AnnotationError, match=r"is annotated in a\.geojson and in annotations\.csv; keep one"
-    ):
+    with pytest.raises(AnnotationError, match=r"is annotated in a\.geojson and in annotations\.csv; keep one"):
         read_annotations(tmp_path, SlideEntry("a", Path("unread")))
 
 

@@ -61,10 +61,7 @@ def test_paths_are_relative_to_the_table_unless_absolute(tmp_path: Path) -> None
         PLAIN.replace(",", "\t").encode(),
         b"\xef\xbb\xbf" + PLAIN.replace(",", ";").replace("\n", "\r\n").encode(),
         PLAIN.replace("\n", "\n\n , ,\n").encode(),
-        PLAIN.replace("slide_id", '"slide_id"')
-        .replace("a,slides", '" a ","slides')
-        .replace("s,1", 's",1')
-        .encode(),
+        PLAIN.replace("slide_id", '"slide_id"').replace("a,slides", '" a ","slides').replace("s,1", 's",1').encode(),
         PLAIN.replace("slide_id,path", "SLIDE_ID,Path").encode(),
         PLAIN.replace(",bethesda\n", ",bethesda,,\n").replace("5\n", "5,,\n").encode(),
     ],
@@ -82,9 +79,7 @@ def test_a_decimal_comma_between_semicolons(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("title", ["wsi", "slide", "FILENAME"])
 def test_aliases_of_path(tmp_path: Path, title: str) -> None:
-    assert (
-        Cohort.read(written(tmp_path, f"slide_id,{title}\na,a.svs\n")).entries[0].path == tmp_path / "a.svs"
-    )
+    assert Cohort.read(written(tmp_path, f"slide_id,{title}\na,a.svs\n")).entries[0].path == tmp_path / "a.svs"
 
 
 @pytest.mark.parametrize("title", ["case_id", "PATIENT", "patient"])
@@ -105,10 +100,7 @@ def test_two_columns_of_one_meaning_are_a_problem_and_the_own_name_counts(tmp_pa
     [("benign", False), ("Malignant", True), (" MALIGNANT ", True), ("0", False), ("1.0", True)],
 )
 def test_malignant_as_words(tmp_path: Path, word: str, expected: bool) -> None:
-    assert (
-        Cohort.read(written(tmp_path, f"slide_id,path,malignant\na,a.svs,{word}\n")).entries[0].malignant
-        is expected
-    )
+    assert Cohort.read(written(tmp_path, f"slide_id,path,malignant\na,a.svs,{word}\n")).entries[0].malignant is expected
 
 
 @pytest.mark.parametrize(
@@ -146,8 +138,7 @@ def test_all_problems_are_listed_with_row_column_value_and_remedy(tmp_path: Path
         ["row 5"] * 5 + ["row 6", "row 7", "row 8", "row 9", "row 10", "row 11", "row 11"]
     )
     assert problems[0] == (
-        "row 5: malignant 'perhaps': expected 0 or 1, or benign or malignant; "
-        "correct it, or leave it blank if unknown"
+        "row 5: malignant 'perhaps': expected 0 or 1, or benign or malignant; correct it, or leave it blank if unknown"
     )
     for problem, words in zip(
         problems[1:],
@@ -221,9 +212,7 @@ def test_no_file_and_a_folder(tmp_path: Path) -> None:
 
 
 def test_a_hundred_thousand_rows_are_fast(tmp_path: Path) -> None:
-    rows = (
-        f"s{i},slides/s{i}.tiff,p{i // 2},{i % 2},{2 + i % 5},0.25,x,{i % 5},II,3,\n" for i in range(100_000)
-    )
+    rows = (f"s{i},slides/s{i}.tiff,p{i // 2},{i % 2},{2 + i % 5},0.25,x,{i % 5},II,3,\n" for i in range(100_000))
     header = "slide_id,path,patient_id,malignant,bethesda,mpp,site,fold,reader_a,reader_b,reader_c\n"
     path = written(tmp_path, header + "".join(rows))
     start = time.process_time()
@@ -236,16 +225,12 @@ def test_a_hundred_thousand_rows_are_fast(tmp_path: Path) -> None:
 words = st.text(
     st.characters(blacklist_categories=["Cs", "Cc", "Zs", "Zl", "Zp", "Cn", "Co", "Cf"]), min_size=1
 ).filter(lambda text: text == text.strip() and text.lower() not in BLANK)
-ids = words.filter(
-    lambda text: not set(text) & set("/\\") and ".." not in text and text != "." and len(text) < 40
-)
+ids = words.filter(lambda text: not set(text) & set("/\\") and ".." not in text and text != "." and len(text) < 40)
 maybe_bethesda = st.none() | st.integers(1, 6)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    data=st.data(), slide_ids=st.lists(ids, min_size=1, max_size=5, unique_by=lambda text: text.casefold())
-)
+@given(data=st.data(), slide_ids=st.lists(ids, min_size=1, max_size=5, unique_by=lambda text: text.casefold()))
 def test_what_was_written_reads_back_equal(tmp_path: Path, data: st.DataObject, slide_ids: list[str]) -> None:
     entries = tuple(
         SlideEntry(

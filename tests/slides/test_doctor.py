@@ -184,7 +184,7 @@ def test_a_damaged_tile_is_found_by_decoding_all(cohort: Path) -> None:
     data[offset : offset + 64] = bytes(64)
     path.write_bytes(data)
     examination = examine(cohort, deep=True)
-    assert found(examination, "error", "s1", "1 parts", "level 0, column 1, row 1")
+    assert found(examination, "error", "s1", "damaged parts of the file: 1", "level 0, column 1, row 1")
     assert examination.slides[1].status == "damaged"
     assert [finding.slide_id for finding in examination.findings] == ["s1"]
 
@@ -321,7 +321,7 @@ def test_annotation_files_with_problems(cohort: Path) -> None:
     assert found(examination, "error", "s5", "not XML")
     assert found(examination, "error", "s0", "annotated in s0.geojson and in annotations.csv", "keep one")
     assert found(examination, "error", None, "annotations.csv, row 6: x 'x'")
-    assert found(examination, "warning", None, "1 slide ids are not in the cohort: slide1")
+    assert found(examination, "warning", None, "slides that are not in the cohort: slide1")
     assert examination.count("error") == 4
 
 
@@ -352,7 +352,7 @@ def test_what_can_be_trained(cohort: Path) -> None:
         ("Y", "S", "YS", "UY", "US", "UV", "UYS", "UYV", "USV", "UYSV"), (False, False)
     )
     why = {row.labels: row.why for row in examination.trainable}
-    assert why["UY"] == "Y: 1 patients of the rarer of benign and malignant (2 needed)"
+    assert why["UY"] == "Y: 1 of the 2 patients needed of the rarer of benign and malignant"
     (cohort / "annotations.csv").unlink()
     with_cells(cohort, "s0", bethesda=3)
     possible = {labels for labels, (yes, _) in trainable(examine(cohort)).items() if yes}

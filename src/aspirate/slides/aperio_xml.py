@@ -76,9 +76,7 @@ def _layer(layer: "Element", problems: list[str]) -> Iterator[Annotation]:
     for shape, abnormality in regions:
         left = shape.difference(cut) if shape.intersects(cut) else shape
         if left.is_empty:
-            problems.append(
-                f"layer {layer.get('Id', '?')}: a negative region hides another whole; delete both"
-            )
+            problems.append(f"layer {layer.get('Id', '?')}: a negative region hides another whole; delete both")
         else:
             yield Annotation(left, abnormality)
 

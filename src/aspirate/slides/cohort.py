@@ -168,9 +168,7 @@ _PARSERS: Mapping[str, Callable[[str], Any]] = {
 }
 
 
-def _entries(
-    table: Table, columns: Mapping[str, int], folder: Path, problems: list[str]
-) -> tuple[SlideEntry, ...]:
+def _entries(table: Table, columns: Mapping[str, int], folder: Path, problems: list[str]) -> tuple[SlideEntry, ...]:
     first_rows: dict[str, int] = {}
     entries: list[SlideEntry] = []
     for row, cells in table.rows:

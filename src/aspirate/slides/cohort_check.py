@@ -32,7 +32,7 @@ def check_annotation_names(cohort: Cohort, index: AnnotationIndex) -> Iterator[F
     if strange:
         close = nearest(strange[0], known)
         hint = f"rename {strange[0]!r} if it is {close!r}" if close else "add the slides, or remove them"
-        what = f"annotations of {len(strange)} slide ids are not in the cohort: {_listed(strange)}"
+        what = f"there are annotations of slides that are not in the cohort: {_listed(strange)}"
         yield Finding("warning", None, what, hint)
 
 

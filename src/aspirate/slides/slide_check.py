@@ -133,7 +133,7 @@ class _Check:
         if damaged:
             first = damaged[0]
             where = f"level {first.level}, column {first.column}, row {first.row}"
-            what = f"{len(damaged)} parts of the file do not decode; first {where}: {first.reason}"
+            what = f"damaged parts of the file: {len(damaged)}, the first at {where} ({first.reason})"
             self.find("error", what, "copy the file again, or leave the slide out")
         return not damaged
 

@@ -45,9 +45,7 @@ def label_tiles(grid: TileGrid, annotations: Sequence[Annotation]) -> TileLabels
     return labels
 
 
-def tiles_met(
-    grid: TileGrid, annotations: Sequence[Annotation]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def tiles_met(grid: TileGrid, annotations: Sequence[Annotation]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Pairs (index of an annotation, index of a tile it labels), in the order of the annotations."""
     owners: list[NDArray[np.int64]] = []
     tiles: list[NDArray[np.int64]] = []

@@ -23,11 +23,11 @@ LABEL_SETS = ("Y", "S", "YS", "UY", "US", "UV", "UYS", "UYV", "USV", "UYSV")
 """Without U the whole slide is looked at, with U the tiles that were selected."""
 
 _VALUES_NEEDED = {"U": 1, "Y": 2, "S": 2, "V": 2}
-_COUNTED = {
-    "U": "patients annotated",
-    "Y": "patients of the rarer of benign and malignant",
-    "S": "patients of the second most frequent TBS category",
-    "V": "patients with the second most frequent grade",
+_WHOSE = {
+    "U": "with annotations",
+    "Y": "of the rarer of benign and malignant",
+    "S": "of the second most frequent TBS category",
+    "V": "with the second most frequent grade",
 }
 
 
@@ -84,14 +84,19 @@ def _patients_by_value(slides: Iterable[CheckedSlide]) -> Mapping[str, Mapping[H
 
 def _judged(labels: str, patients: Mapping[str, Mapping[Hashable, int]]) -> Trainable:
     counts = {letter: _fewest(patients[letter], _VALUES_NEEDED[letter]) for letter in labels}
-    lacking = [letter for letter, count in counts.items() if count < PATIENTS_TO_TRAIN]
-    why = "; ".join(f"{letter}: {counts[letter]} {_COUNTED[letter]}" for letter in lacking or labels)
+    possible = min(counts.values()) >= PATIENTS_TO_TRAIN
     crossval = min(counts.values()) >= PATIENTS_TO_CROSSVAL
-    if lacking:
-        why += f" ({PATIENTS_TO_TRAIN} needed)"
-    elif not crossval:
-        why += f" ({PATIENTS_TO_CROSSVAL} needed to cross-validate)"
-    return Trainable(labels, not lacking, crossval, why)
+    if crossval:
+        why = "; ".join(f"{letter}: {counts[letter]} patients {_WHOSE[letter]}" for letter in labels)
+    else:
+        needed = PATIENTS_TO_CROSSVAL if possible else PATIENTS_TO_TRAIN
+        lacking = (
+            f"{letter}: {count} of the {needed} patients needed {_WHOSE[letter]}"
+            for letter, count in counts.items()
+            if count < needed
+        )
+        why = ("to cross-validate, " if possible else "") + "; ".join(lacking)
+    return Trainable(labels, possible, crossval, why)
 
 
 def _fewest(counts: Mapping[Hashable, int], needed: int) -> int:
