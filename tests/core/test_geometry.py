@@ -21,9 +21,7 @@ def test_every_pixel_lies_in_exactly_one_tile(width: int, height: int, side: int
 
 
 @given(st.integers(1, 400), st.integers(1, 400), st.integers(1, 200), st.data())
-def test_index_at_names_the_tile_that_holds_the_point(
-    width: int, height: int, side: int, data: st.DataObject
-) -> None:
+def test_index_at_names_the_tile_that_holds_the_point(width: int, height: int, side: int, data: st.DataObject) -> None:
     grid = TileGrid(Size(width, height), side, 128, 0.25)
     x = data.draw(st.floats(0, width, exclude_max=True))
     y = data.draw(st.floats(0, height, exclude_max=True))

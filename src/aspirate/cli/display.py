@@ -1,10 +1,13 @@
 """What a person sees while work runs: a live bar on a terminal, plain lines elsewhere."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
+from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -15,14 +18,26 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Table
 from rich.text import Text
 
 from aspirate.core.progress import Advance
+from aspirate.core.store import write_json
 
 PLAIN_INTERVAL_S = 10.0
+PLAIN_WIDTH = 160
+"""Of tables in files and pipes, where no terminal says how wide it is."""
 
-out = Console(highlight=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+def _console(stderr: bool) -> Console:
+    console = Console(stderr=stderr, highlight=False, soft_wrap=True)
+    if not console.is_terminal:
+        console.width = PLAIN_WIDTH
+    return console
+
+
+out = _console(stderr=False)
+err = _console(stderr=True)
 
 
 class _Rate(ProgressColumn):
@@ -78,3 +93,25 @@ class _PlainLines:
             f"{self.what}: {self.done:,}/{self.total:,} {self.unit}, {rate:,.3g}/s, "
             f"{seconds:.0f} s gone, about {left:.0f} s left"
         )
+
+
+def table(rows: Sequence[Sequence[str]], numeric: Sequence[str] = ()) -> Table:
+    """Rows with their header first; columns named in `numeric` align right, the first gives way where it is narrow."""
+    header, *body = rows
+    wide = header[0]
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for name in header:
+        made.add_column(name, justify="right" if name in numeric else "left", overflow="fold", no_wrap=name != wide)
+    for row in body:
+        made.add_row(*map(escape, row))
+    return made
+
+
+def show_figures(figures: Mapping[str, float | int | str], json_file: Path | None) -> None:
+    """Measured figures as two columns, and as a flat JSON object where asked for."""
+    rows = [("figure", "value")]
+    rows += [(name, f"{value:,.4g}" if isinstance(value, float) else str(value)) for name, value in figures.items()]
+    out.print(table(rows, numeric=("value",)))
+    if json_file is not None:
+        write_json(json_file, dict(figures))
+        out.print(f"figures: {json_file}", markup=False)

@@ -61,9 +61,7 @@ def recoloured(pixels: Tensor, mixing: Tensor, shift: Tensor) -> Tensor:
     n = len(pixels)
     density = _DENSITY.index_select(0, pixels.reshape(-1).int()).view(n, -1, 3)
     changed = torch.baddbmm(shift, density, mixing)  # (N, side², 3)
-    bright = (
-        torch.exp2(changed.mul_(-np.log2(10.0))).mul_(LEVELS).sub_(0.5)
-    )  # + 0.5 to round, − 1 for the offset
+    bright = torch.exp2(changed.mul_(-np.log2(10.0))).mul_(LEVELS).sub_(0.5)  # + 0.5 to round, − 1 for the offset
     return bright.clamp_(0, LEVELS - 1).to(torch.uint8).view_as(pixels)
 
 
@@ -71,6 +69,4 @@ def _draw(n: int, settings: AugmentSettings, rng: np.random.Generator) -> tuple[
     strength = np.exp(rng.normal(0, settings.strength, (n, 1, 1)))
     mixing = np.eye(3) + rng.normal(0, settings.hue, (n, 3, 3))
     shift = rng.normal(0, settings.light, (n, 1, 3))
-    return torch.from_numpy((strength * mixing).astype(np.float32)), torch.from_numpy(
-        shift.astype(np.float32)
-    )
+    return torch.from_numpy((strength * mixing).astype(np.float32)), torch.from_numpy(shift.astype(np.float32))

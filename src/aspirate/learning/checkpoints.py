@@ -28,9 +28,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             note = json.loads((file.metadata() or {}).get(NOTE, "{}"))
             return {name: file.get_tensor(name) for name in file.keys()}, note  # noqa: SIM118
     except (OSError, SafetensorError, json.JSONDecodeError) as error:
-        raise AspirateError(
-            f"{path}: not a readable safetensors file ({error}); copy or train it again"
-        ) from error
+        raise AspirateError(f"{path}: not a readable safetensors file ({error}); copy or train it again") from error
 
 
 def tensors_sha256(tensors: Mapping[str, Tensor]) -> str:

@@ -100,9 +100,7 @@ def fit(
     """Train to the end of the plan; the module keeps its best epoch's weights. Returns a row per epoch."""
     from lightning_fabric import Fabric  # here, since it takes seconds to import
 
-    fabric = Fabric(
-        accelerator=compute.accelerator, devices=compute.devices, precision=compute.fabric_precision
-    )
+    fabric = Fabric(accelerator=compute.accelerator, devices=compute.devices, precision=compute.fabric_precision)
     fabric.launch()
     inner = learner.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimiser = torch.optim.SGD(
@@ -158,9 +156,7 @@ def evaluate(learner: Learner, module: nn.Module) -> dict[str, float]:
     return dict(learner.validate(module))
 
 
-def _save(
-    folder: Path, module: nn.Module, optimiser: torch.optim.Optimizer, state: State, plan: FitPlan
-) -> None:
+def _save(folder: Path, module: nn.Module, optimiser: torch.optim.Optimizer, state: State, plan: FitPlan) -> None:
     momenta = {
         str(i): optimiser.state[parameter]["momentum_buffer"]
         for i, parameter in enumerate(module.parameters())

@@ -1,0 +1,25 @@
+"""How well a score puts one kind above another."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import rankdata
+
+
+def auc(scores: ArrayLike, positive: ArrayLike) -> float:
+    """P(score of a positive > score of a negative) + ½ P(equal); NaN where one kind is absent."""
+    scores, positive = np.asarray(scores, float), np.asarray(positive, bool)
+    n_positive, n_negative = int(positive.sum()), int((~positive).sum())
+    if n_positive == 0 or n_negative == 0:
+        return float("nan")
+    ranks = rankdata(scores)
+    return float((ranks[positive].sum() - n_positive * (n_positive + 1) / 2) / (n_positive * n_negative))
+
+
+def concordance(scores: ArrayLike, ranks: ArrayLike) -> float:
+    """The same for ordered labels: over all pairs of different rank, the share put in order; NaN without a pair."""
+    scores, ranks = np.asarray(scores, float), np.asarray(ranks)
+    higher = ranks[:, None] > ranks[None, :]
+    if not higher.any():
+        return float("nan")
+    difference = np.sign(scores[:, None] - scores[None, :])
+    return float(((difference[higher] + 1) / 2).mean())

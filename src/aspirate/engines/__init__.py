@@ -1,0 +1,1 @@
+"""Scoring tiles with trained nets, fast: one interface, several ways."""

@@ -1,0 +1,26 @@
+"""Scores by torch, on whatever device it finds."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+BATCH = 64
+
+
+class TorchEngine:
+    """`score`: (N, side, side, 3) bytes → (N,) scores in fp32."""
+
+    def __init__(self, net: nn.Module, device: str = "cpu", bf16: bool = False) -> None:
+        self.device, self.bf16 = torch.device(device), bf16
+        self.net = net.eval().to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    @torch.inference_mode()
+    def score(self, tiles: NDArray[np.uint8]) -> NDArray[np.float32]:
+        scores = np.empty(len(tiles), np.float32)
+        for start in range(0, len(tiles), BATCH):
+            batch = torch.from_numpy(tiles[start : start + BATCH]).to(self.device).permute(0, 3, 1, 2)
+            with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.bf16):
+                found = self.net(batch)[:, 0]
+            scores[start : start + BATCH] = found.float().cpu().numpy()
+        return scores

@@ -1,0 +1,62 @@
+"""From a slide's score to a probability a person may be shown.
+
+Platt's logistic curve, P(Y = 1 | f) = σ(a·f + b), fitted on held-out slides by maximum a posteriori: targets are
+shrunk towards one half as Platt proposed, and a has a log-normal prior about 1/sd(f). So few slides, or slides that the
+score separates perfectly, do not give a cliff; with many slides both fade. a > 0: calibration never turns the order
+round.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import minimize
+
+SLOPE_SPREAD = 1.0
+"""Standard deviation of log a in the prior."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    slope: float
+    offset: float
+    slides: int
+    """How many slides it rests on."""
+
+    def probability(self, score: ArrayLike) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+        return 1 / (1 + np.exp(-(self.slope * np.asarray(score, np.float64) + self.offset)))
+
+
+def fit_calibration(scores: ArrayLike, malignant: ArrayLike) -> Calibration:
+    f, y = np.asarray(scores, np.float64), np.asarray(malignant, bool)
+    n_positive, n_negative = int(y.sum()), int((~y).sum())
+    if n_positive == 0 or n_negative == 0:
+        raise ValueError(
+            f"{n_positive} malignant and {n_negative} benign slides to calibrate on: at least one of each is needed"
+        )
+    target = np.where(y, (n_positive + 1) / (n_positive + 2), 1 / (n_negative + 2))
+    scale = float(f.std()) or 1.0
+
+    def cost(parameters: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
+        log_slope, offset = parameters
+        logit = np.exp(log_slope) * f + offset
+        likelihood = (target * np.logaddexp(0, -logit) + (1 - target) * np.logaddexp(0, logit)).sum()
+        prior = 0.5 * ((log_slope + np.log(scale)) / SLOPE_SPREAD) ** 2
+        return float(likelihood + prior)
+
+    start = np.array([-np.log(scale), np.log(n_positive / n_negative) - float(f.mean()) / scale])
+    found = minimize(cost, start, method="BFGS")
+    return Calibration(float(np.exp(found.x[0])), float(found.x[1]), len(f))
+
+
+def decision_threshold(scores: ArrayLike, malignant: ArrayLike) -> float:
+    """β: midway between the two scores where sensitivity + specificity is highest (the middle of equals)."""
+    f, y = np.asarray(scores, np.float64), np.asarray(malignant, bool)
+    steps = np.unique(f)
+    if len(steps) == 1:
+        return float(steps[0])
+    middles = (steps[1:] + steps[:-1]) / 2
+    above = f[None, :] > middles[:, None]  # (T, N)
+    youden = above[:, y].mean(1) - above[:, ~y].mean(1)
+    best = np.flatnonzero(youden == youden.max())
+    return float(middles[best[len(best) // 2]])

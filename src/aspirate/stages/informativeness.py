@@ -1,0 +1,214 @@
+"""Stage 1: which tiles show follicular cells.
+
+Batches are half marked tiles, half tiles drawn uniformly from whole slides and *taken* for negatives, of which a few
+are not. So training is judged and stopped by the mean prediction on held-out marked tiles alone, and not by an AUC
+against noisy negatives, which is only reported.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from aspirate.core.config import Settings
+from aspirate.core.geometry import TileGrid
+from aspirate.core.ranking import auc
+from aspirate.core.records import Annotation
+from aspirate.engines.torch_engine import TorchEngine
+from aspirate.learning.augment import AugmentSettings, augment
+from aspirate.learning.device import Compute
+from aspirate.learning.loop import FitPlan, Watch, fit
+from aspirate.learning.tile_bank import TileBank
+from aspirate.nn.tile_net import TileNet, seeded
+from aspirate.slides.slide import Slide
+from aspirate.slides.tile_labels import tiles_met
+
+MARKED, DRAWN = "marked", "drawn"
+"""Stacks of tiles a slide gives: those someone marked, and those drawn at random."""
+
+
+class InformativenessSettings(Settings):
+    """Stage 1."""
+
+    encoder: str = "vgg11-quarter"
+    batch: int = Field(64, ge=2)
+    """Half marked, half drawn."""
+    epochs: int = Field(8, ge=1)
+    """At most; the stopping rule usually ends it sooner."""
+    least_steps: int = Field(100, ge=1)
+    """An epoch shows every marked tile once, and has at least so many steps."""
+    learning_rate: float = Field(0.01, gt=0)
+    momentum: float = Field(0.9, ge=0, lt=1)
+    weight_decay: float = Field(1e-4, ge=0)
+    schedule: Literal["constant", "cosine"] = "constant"
+    drawn_per_slide: int = Field(128, ge=1)
+    """Tiles drawn from each slide, kept on disk."""
+    shift_px: int = Field(16, ge=0)
+    """A marked tile is shown up to so many pixels off its place."""
+    recall: float = Field(0.95, gt=0, le=1)
+    """Share of held-out marked tiles that must count as confidently informative; it sets the threshold."""
+    augment: AugmentSettings = AugmentSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedTiles:
+    """Corners of tiles that someone marked, and their grades (−1 unknown)."""
+
+    corners_px0: NDArray[np.int64]
+    grades: NDArray[np.int8]
+
+
+def marked_tiles(grid: TileGrid, annotations: Sequence[Annotation]) -> MarkedTiles:
+    """Tiles of the grid that annotations label, and one tile centred on each annotation."""
+    owners, tiles = tiles_met(grid, annotations)
+    grades = np.array([-1 if a.abnormality is None else a.abnormality for a in annotations], np.int8)
+    centres = np.array([a.geometry_px0.centroid.coords[0] for a in annotations], float).reshape(-1, 2)
+    inside = ((centres >= 0) & (centres < [grid.size_px0.width, grid.size_px0.height])).all(axis=1)
+    centred = np.round(centres[inside] - grid.side_px0 / 2).astype(np.int64)
+    return MarkedTiles(
+        np.concatenate([grid.corners_px0()[tiles], centred]), np.concatenate([grades[owners], grades[inside]])
+    )
+
+
+def collect(
+    slide: Slide,
+    grid: TileGrid,
+    annotations: Sequence[Annotation],
+    bank: TileBank,
+    settings: InformativenessSettings,
+    seed: int,
+) -> None:
+    """Put a slide's share of stage 1 into the bank: marked tiles with a margin to shift in, and drawn ones."""
+    if not bank.has(f"{slide.name}.{DRAWN}"):
+        rng = np.random.default_rng(seed)
+        chosen = rng.choice(len(grid), min(settings.drawn_per_slide, len(grid)), replace=False)
+        bank.add(
+            f"{slide.name}.{DRAWN}",
+            slide.read_squares(grid.corners_px0()[chosen], grid.side_px0, grid.side_px),
+        )
+    if annotations and not bank.has(f"{slide.name}.{MARKED}"):
+        marked = marked_tiles(grid, annotations)
+        margin_px0 = round(settings.shift_px * grid.side_px0 / grid.side_px)
+        patches = slide.read_squares(
+            marked.corners_px0 - margin_px0,
+            grid.side_px0 + 2 * margin_px0,
+            grid.side_px + 2 * settings.shift_px,
+        )
+        bank.add(f"{slide.name}.{MARKED}", patches)
+
+
+class InformativenessLearner:
+    """r_φ: bytes of a tile → logit that it is informative."""
+
+    def __init__(
+        self,
+        bank: TileBank,
+        train: Sequence[str],
+        validation: Sequence[str],
+        side_px: int,
+        settings: InformativenessSettings,
+        seed: int,
+    ) -> None:
+        self.bank, self.side_px, self.settings, self.seed = bank, side_px, settings, seed
+        self.drawn = [f"{name}.{DRAWN}" for name in train]
+        self.marked = _rows(bank, [f"{name}.{MARKED}" for name in train])
+        self.held_marked = self._held(f"{name}.{MARKED}" for name in validation)
+        self.held_drawn = self._held(f"{name}.{DRAWN}" for name in validation)
+        self.module: nn.Module = seeded(seed, lambda: TileNet(settings.encoder, side_px))
+
+    def _held(self, names: Any) -> NDArray[np.uint8]:
+        stacks = [self._centre(self.bank.stack(name)) for name in names if self.bank.has(name)]
+        return np.concatenate(stacks) if stacks else np.empty((0, self.side_px, self.side_px, 3), np.uint8)
+
+    def _centre(self, patches: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        margin = (patches.shape[1] - self.side_px) // 2
+        return patches[:, margin : margin + self.side_px, margin : margin + self.side_px]
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return max(self.settings.least_steps, ceil(len(self.marked) / (self.settings.batch // 2)))
+
+    def batch(self, step: int) -> tuple[Tensor, Tensor]:
+        rng = np.random.default_rng([self.seed, step])
+        half = self.settings.batch // 2
+        chosen = [self.marked[i] for i in rng.integers(0, len(self.marked), half)]
+        patches = self.bank.gather([name for name, _ in chosen], [row for _, row in chosen])
+        marked = shifted(patches, self.side_px, rng)
+        names = [self.drawn[i] for i in rng.integers(0, len(self.drawn), self.settings.batch - half)]
+        drawn = self.bank.gather(names, [int(rng.integers(0, self.bank.count(name))) for name in names])
+        tiles = augment(np.concatenate([marked, drawn]), self.settings.augment, rng)
+        informative = torch.cat([torch.ones(len(marked)), torch.zeros(len(drawn))])
+        return tiles, informative
+
+    def loss(self, module: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+        tiles, informative = batch
+        return binary_cross_entropy_with_logits(module(tiles)[:, 0].float(), informative)
+
+    def validate(self, module: nn.Module) -> Mapping[str, float]:
+        engine = TorchEngine(module)
+        marked, drawn = engine.score(self.held_marked), engine.score(self.held_drawn)
+        mean = float(sigmoid(marked).mean())
+        against = np.concatenate([marked, drawn])
+        return {
+            "judged": mean,
+            "mean_positive": mean,
+            "auc": auc(against, np.arange(len(against)) < len(marked)),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Informativeness:
+    """What stage 1 leaves behind."""
+
+    net: TileNet
+    threshold: float
+    """Probability from which a tile counts as confidently informative."""
+    history: list[dict[str, float]]
+
+
+def train_informativeness(
+    learner: InformativenessLearner, folder: Path, compute: Compute, watch: Watch
+) -> Informativeness:
+    settings = learner.settings
+    plan = FitPlan(
+        epochs=settings.epochs,
+        steps_per_epoch=learner.steps_per_epoch,
+        patience=1,
+        learning_rate=settings.learning_rate,
+        momentum=settings.momentum,
+        weight_decay=settings.weight_decay,
+        schedule=settings.schedule,
+    )
+    history = fit(learner, plan, folder, compute, watch)
+    net = learner.module
+    assert isinstance(net, TileNet)
+    held = sigmoid(TorchEngine(net).score(learner.held_marked))
+    return Informativeness(net, confident_from(held, settings.recall), history)
+
+
+def confident_from(held_marked: NDArray[np.floating[Any]], recall: float) -> float:
+    """The highest threshold that keeps `recall` of held-out marked tiles, but never below one half."""
+    return max(0.5, float(np.quantile(held_marked, 1 - recall, method="lower")))
+
+
+def shifted(patches: NDArray[np.uint8], side_px: int, rng: np.random.Generator) -> NDArray[np.uint8]:
+    """A square of `side_px` from somewhere in each patch."""
+    room = patches.shape[1] - side_px
+    offsets = rng.integers(0, room + 1, (len(patches), 2))
+    return np.stack([p[y : y + side_px, x : x + side_px] for p, (y, x) in zip(patches, offsets, strict=True)])
+
+
+def sigmoid(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+    return 1 / (1 + np.exp(-logits.astype(np.float64)))
+
+
+def _rows(bank: TileBank, names: Sequence[str]) -> list[tuple[str, int]]:
+    return [(name, row) for name in names if bank.has(name) for row in range(bank.count(name))]

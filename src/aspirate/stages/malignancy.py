@@ -1,0 +1,170 @@
+"""Stage 2: how malignant a kept tile looks, one number that serves every label.
+
+Every kept tile carries the labels of its slide (the lower bound of the likelihood, by Jensen); marked tiles carry their
+own grade besides. Batches draw a slide first and then one of its tiles, so that each slide has weight 1 as in the
+likelihood, however many tiles it kept.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import Field
+from torch import Tensor, nn
+
+from aspirate.core.config import Settings
+from aspirate.core.ranking import concordance
+from aspirate.core.records import SlideEntry
+from aspirate.learning.augment import AugmentSettings, augment
+from aspirate.learning.device import Compute
+from aspirate.learning.loop import FitPlan, Watch, fit
+from aspirate.learning.tile_bank import TileBank
+from aspirate.nn.ordinal import UNKNOWN, MalignancyLoss
+from aspirate.nn.tile_net import TileNet, seeded
+
+KEPT = "kept"
+SCORE_BATCH = 64
+
+
+class MalignancySettings(Settings):
+    """Stage 2."""
+
+    encoder: str = "vgg11-quarter"
+    labels: Literal["Y", "S", "V", "YS", "YV", "SV", "YSV"] = "YS"
+    """Which labels are learned from: malignancy, Bethesda category, abnormality of marked tiles."""
+    two_heads: bool = False
+    """Y and S from separate outputs, for comparison."""
+    ordered_cuts: bool = True
+    """Cuts ordered by construction; false leaves them free, as in the paper."""
+    weights: dict[str, float] = Field(default_factory=dict)
+    """Weight of each label's loss, 1 unless given."""
+    batch: int = Field(64, ge=1)
+    epochs: int = Field(20, ge=1)
+    tiles_per_slide: int = Field(16, ge=1)
+    """An epoch shows on average so many tiles of each slide."""
+    marked_share: float = Field(0.2, ge=0, lt=1)
+    """Share of marked tiles in every batch where V is learned from."""
+    learning_rate: float = Field(0.01, gt=0)
+    momentum: float = Field(0.9, ge=0, lt=1)
+    weight_decay: float = Field(1e-4, ge=0)
+    schedule: Literal["constant", "cosine"] = "cosine"
+    augment: AugmentSettings = AugmentSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedTile:
+    """A tile whose grade someone gave: where its pixels are in the bank, and its slide."""
+
+    stack: str
+    row: int
+    grade: int
+    slide: int
+    """Index of its slide among the training slides."""
+
+
+class MalignancyModel(nn.Module):
+    """g_θ and the cuts; returns scores, or the loss where ranks are given (so that DDP sees one forward)."""
+
+    def __init__(self, settings: MalignancySettings, side_px: int) -> None:
+        super().__init__()
+        self.objective = MalignancyLoss(settings.labels, settings.ordered_cuts, settings.weights, settings.two_heads)
+        self.net = TileNet(settings.encoder, side_px, self.objective.outputs)
+
+    def forward(self, tiles: Tensor, ranks: Mapping[str, Tensor] | None = None) -> Tensor:
+        scores: Tensor = self.net(tiles).float()
+        if ranks is None:
+            return scores
+        loss: Tensor = self.objective(scores, ranks)
+        return loss
+
+
+def ranks_of(entries: Sequence[SlideEntry]) -> dict[str, NDArray[np.int64]]:
+    """Ranks of slides by label, −1 where unknown; TBS 1 is no rank."""
+    malignant = [UNKNOWN if e.malignant is None else int(e.malignant) for e in entries]
+    bethesda = [UNKNOWN if e.bethesda is None or e.bethesda < 2 else e.bethesda - 2 for e in entries]
+    return {"Y": np.array(malignant, np.int64), "S": np.array(bethesda, np.int64)}
+
+
+class MalignancyLearner:
+    """Trains on kept tiles of slides that have at least one of the labels in use."""
+
+    def __init__(
+        self,
+        bank: TileBank,
+        train: Sequence[SlideEntry],
+        validation: Sequence[SlideEntry],
+        marked: Sequence[MarkedTile],
+        side_px: int,
+        settings: MalignancySettings,
+        seed: int,
+    ) -> None:
+        self.bank, self.settings, self.seed = bank, settings, seed
+        self.train, self.validation, self.marked = list(train), list(validation), list(marked)
+        self.ranks = ranks_of(self.train)
+        of_slides = [self.ranks[label] != UNKNOWN for label in settings.labels if label in self.ranks]
+        self.useful = np.flatnonzero(np.any(of_slides, axis=0)) if of_slides else np.arange(len(self.train))
+        self.module = seeded(seed, lambda: MalignancyModel(settings, side_px))
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return ceil(len(self.useful) * self.settings.tiles_per_slide / self.settings.batch)
+
+    def batch(self, step: int) -> tuple[Tensor, dict[str, Tensor]]:
+        rng = np.random.default_rng([self.seed, step])
+        share = self.settings.marked_share if "V" in self.settings.labels else 0.0
+        own_grade = [self.marked[i] for i in rng.integers(0, len(self.marked), round(share * self.settings.batch))]
+        slides = rng.choice(self.useful, self.settings.batch - len(own_grade))
+        stacks = [f"{self.train[i].slide_id}.{KEPT}" for i in slides]
+        rows = [int(rng.integers(0, self.bank.count(stack))) for stack in stacks]
+        stacks += [tile.stack for tile in own_grade]
+        rows += [tile.row for tile in own_grade]
+        slides = np.concatenate([slides, np.array([tile.slide for tile in own_grade], np.int64)])
+        grades = np.full(len(slides), UNKNOWN, np.int64)
+        grades[len(slides) - len(own_grade) :] = [tile.grade for tile in own_grade]
+        ranks = {"Y": self.ranks["Y"][slides], "S": self.ranks["S"][slides], "V": grades}
+        tiles = augment(self.bank.gather(stacks, rows), self.settings.augment, rng)
+        return tiles, {label: torch.from_numpy(ranks[label]) for label in self.settings.labels}
+
+    def loss(self, module: nn.Module, batch: tuple[Tensor, dict[str, Tensor]]) -> Tensor:
+        loss: Tensor = module(*batch)
+        return loss
+
+    def validate(self, module: nn.Module) -> Mapping[str, float]:
+        """Judged by how well slide scores order the held-out slides: by Y where it is known, else by S."""
+        scores = np.array([self._slide_score(module, entry) for entry in self.validation])
+        ranks = ranks_of(self.validation)
+        by = {label: _known_concordance(scores, ranks[label]) for label in "YS"}
+        judged = by["Y"] if np.isfinite(by["Y"]) else by["S"]
+        return {"judged": judged, "auc": by["Y"], "concordance_bethesda": by["S"]}
+
+    def _slide_score(self, module: nn.Module, entry: SlideEntry) -> float:
+        tiles = self.bank.stack(f"{entry.slide_id}.{KEPT}")
+        batches = (tiles[i : i + SCORE_BATCH] for i in range(0, len(tiles), SCORE_BATCH))
+        scores = [module(torch.from_numpy(np.array(batch)).permute(0, 3, 1, 2))[:, 0] for batch in batches]
+        return float(torch.cat(scores).mean())
+
+
+def _known_concordance(scores: NDArray[np.float64], ranks: NDArray[np.int64]) -> float:
+    known = ranks != UNKNOWN
+    return concordance(scores[known], ranks[known])
+
+
+def train_malignancy(
+    learner: MalignancyLearner, folder: Path, compute: Compute, watch: Watch
+) -> list[dict[str, float]]:
+    """Leaves the best epoch's weights in the learner's module; returns the history."""
+    settings = learner.settings
+    plan = FitPlan(
+        epochs=settings.epochs,
+        steps_per_epoch=learner.steps_per_epoch,
+        learning_rate=settings.learning_rate,
+        momentum=settings.momentum,
+        weight_decay=settings.weight_decay,
+        schedule=settings.schedule,
+    )
+    return fit(learner, plan, folder, compute, watch)

@@ -1,0 +1,37 @@
+"""Between the stages: which tiles of a slide are kept.
+
+`fixed` keeps the M̃ most informative of every slide, as the paper does, even where thirty are real. `adaptive` keeps
+at most M̃, and only those confidently informative; the rest would teach stage 2 noise. A slide with fewer such tiles
+than `least` keeps its `least` best all the same, so that it has a score; whether that score means anything is said by
+its adequacy.
+"""
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from aspirate.core.config import Settings
+
+
+class SelectionSettings(Settings):
+    """Which tiles of a slide stage 2 sees."""
+
+    mode: Literal["adaptive", "fixed"] = "adaptive"
+    tiles: int = Field(1000, ge=1)
+    """M̃, the most that are kept."""
+    least: int = Field(6, ge=1)
+    """The fewest that are kept, however little they look like follicular cells."""
+
+
+def select(informativeness: NDArray[np.floating], threshold: float, settings: SelectionSettings) -> NDArray[np.bool_]:
+    """The tiles kept, (N,); of equal tiles the first, so that the choice never depends on chance."""
+    best_first = np.argsort(-informativeness, kind="stable")
+    count = min(settings.tiles, len(informativeness))
+    if settings.mode == "adaptive":
+        confident = int((informativeness >= threshold).sum())
+        count = min(count, max(confident, settings.least))
+    kept = np.zeros(len(informativeness), bool)
+    kept[best_first[:count]] = True
+    return kept

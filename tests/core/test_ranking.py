@@ -1,0 +1,29 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+
+from aspirate.core.ranking import auc, concordance
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=2, max_size=60))
+def test_auc_equals_scikit_learn_with_ties(pairs: list[tuple[int, bool]]) -> None:
+    scores, positive = np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
+    if positive.all() or not positive.any():
+        assert np.isnan(auc(scores, positive))
+    else:
+        assert auc(scores, positive) == pytest.approx(roc_auc_score(positive, scores))
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), min_size=2, max_size=30))
+def test_concordance_by_counting_pairs(pairs: list[tuple[int, int]]) -> None:
+    credit = [1.0 if a[0] > b[0] else 0.5 if a[0] == b[0] else 0.0 for a in pairs for b in pairs if a[1] > b[1]]
+    found = concordance([p[0] for p in pairs], [p[1] for p in pairs])
+    assert np.isnan(found) if not credit else found == pytest.approx(np.mean(credit))
+
+
+def test_for_two_ranks_concordance_is_auc() -> None:
+    rng = np.random.default_rng(0)
+    scores, y = rng.normal(size=50), rng.integers(0, 2, 50)
+    assert concordance(scores, y) == pytest.approx(auc(scores, y))

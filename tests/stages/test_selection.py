@@ -1,0 +1,36 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aspirate.stages.selection import SelectionSettings, select
+
+P = np.array([0.1, 0.9, 0.5, 0.9, 0.7, 0.2])
+
+
+def chosen(mode: str, tiles: int, least: int = 1, threshold: float = 0.6) -> list[int]:
+    settings = SelectionSettings.of({"mode": mode, "tiles": tiles, "least": least})
+    return np.flatnonzero(select(P, threshold, settings)).tolist()
+
+
+def test_fixed_takes_the_best_whatever_they_are() -> None:
+    assert chosen("fixed", 4) == [1, 2, 3, 4]
+    assert chosen("fixed", 100) == [0, 1, 2, 3, 4, 5], "fewer tiles than wanted is fine"
+
+
+def test_adaptive_takes_only_confident_ones() -> None:
+    assert chosen("adaptive", 100) == [1, 3, 4]
+    assert chosen("adaptive", 2) == [1, 3]
+    assert chosen("adaptive", 100, least=5) == [1, 2, 3, 4, 5]
+    assert chosen("adaptive", 100, threshold=0.95) == [1], "the best one, though not confident"
+
+
+def test_of_equal_tiles_the_first() -> None:
+    assert chosen("fixed", 1) == [1]
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=40), st.integers(1, 45))
+def test_against_sorting_by_hand(levels: list[int], tiles: int) -> None:
+    p = np.array(levels) / 3
+    by_hand = sorted(range(len(p)), key=lambda i: (-p[i], i))[:tiles]
+    kept = select(p, 0.5, SelectionSettings(mode="fixed", tiles=tiles))
+    assert np.flatnonzero(kept).tolist() == sorted(by_hand)
