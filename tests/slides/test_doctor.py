@@ -160,6 +160,7 @@ def test_bad_files_stop_nothing(cohort: Path) -> None:
     assert found(examination, "error", "s4", "folder")
     assert examination.verdict == "not ready: 5 errors and 0 warnings; 5 of 6 slides cannot be used"
     assert examination.counts["usable"] == 1
+    assert not any(row.possible for row in examination.trainable)
 
 
 def test_an_unforeseen_failure_is_the_findings_of_that_slide(cohort: Path, monkeypatch: pytest.MonkeyPatch) -> None:
