@@ -181,16 +181,17 @@ def _entries(table: Table, columns: Mapping[str, int], folder: Path, problems: l
         first = first_rows.setdefault(canonical_id(entry.slide_id), row)
         if first != row:
             found.append(f"slide_id {entry.slide_id!r} is that of row {first} too; give each its own")
-        problems += [f"row {row}: {problem}" for problem in found]
+        if found:
+            problems += [f"row {row}: {problem}" for problem in found]
         entries.append(entry)
     return tuple(entries)
 
 
 def _entry(cells: list[str], columns: Mapping[str, int], folder: Path, problems: list[str]) -> SlideEntry:
     """One row; problems of labels are noted, a row that names no slide raises."""
-    slide_id, path = (cells[columns[name]] for name in REQUIRED)
-    blank = [name for name in REQUIRED if not cells[columns[name]]]
-    if blank:
+    slide_id, path = cells[columns["slide_id"]], cells[columns["path"]]
+    if not slide_id or not path:
+        blank = [name for name in REQUIRED if not cells[columns[name]]]
         raise ValueError(f"there is no {' and no '.join(blank)}; enter what is missing")
     if why := id_problem(slide_id):
         raise ValueError(f"slide_id {slide_id!r} {why}")

@@ -27,6 +27,8 @@ class Table:
 
 def fit(cells: list[str], width: int) -> list[str]:
     """A row as wide as its header: cells left out at its end are unknown, one too many is an error."""
+    if len(cells) == width:
+        return cells
     if any(cells[width:]):
         remedy = "put a value that holds the delimiter in quotation marks"
         raise ValueError(f"{len(cells)} cells under {width} column names; {remedy}")
