@@ -3,12 +3,15 @@
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from aspirate import __version__
 from aspirate.cli.display import err, out, progress, show_figures
+
+if TYPE_CHECKING:
+    from aspirate.synth.settings import SynthSettings
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -22,7 +25,7 @@ app.add_typer(bench, name="bench")
 
 FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
 
-Workers = Annotated[int, typer.Option(min=1, help="Processes at once.", show_default="one per core")]
+Workers = Annotated[int, typer.Option(min=0, help="Processes at once.", show_default="one per core")]
 
 
 def main() -> None:
@@ -61,6 +64,99 @@ def aspirate(
     ] = False,
 ) -> None:
     pass
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option("--out", "-o", help="Where everything goes.")] = Path("demo"),
+    workers: Workers = 0,
+) -> None:
+    """A small synthetic cohort, checked, tiled, and shown on one page."""
+    from aspirate.slides.cohort import Cohort
+    from aspirate.slides.doctor import examine
+    from aspirate.workflow.cohort_page import write_cohort_page
+    from aspirate.workflow.demo import DEMO_COHORT
+    from aspirate.workflow.tiling import tile_cohort
+
+    _make_cohort(DEMO_COHORT, folder, workers)
+    cohort = Cohort.read(folder)
+    with progress("checking", len(cohort.entries), "slides") as advance:
+        examination = examine(folder, deep=True, advance=advance)
+    out.print(examination.verdict)
+    with progress("tiling", len(cohort.entries), "slides") as advance:
+        tiled = []
+        for slide in tile_cohort(cohort, folder):
+            tiled.append(slide)
+            advance(1)
+    failed = [slide for slide in tiled if slide.error]
+    tiles = sum(len(slide.tiles) for slide in tiled if slide.tiles is not None)
+    out.print(f"{tiles:,} tiles of {len(tiled) - len(failed)} slides: {folder / 'tiles'}")
+    page = folder / "index.html"
+    with progress("drawing", len(cohort.entries), "slides") as advance:
+        write_cohort_page(page, cohort, examination, title="Synthetic thyroid aspirates", advance=advance)
+    out.print(f"open {page}")
+    if failed or not examination.ok:
+        for slide in failed:
+            err.print(f"error: {slide.error}", markup=False)
+        raise typer.Exit(FAILED)
+
+
+@app.command()
+def synth(
+    folder: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the cohort; a second start goes on.")],
+    slides: Annotated[int, typer.Option(help="Number of slides.")] = 60,
+    size: Annotated[str, typer.Option(metavar="WxH", help="Pixels of each slide.")] = "8192x8192",
+    seed: Annotated[int, typer.Option(help="The same seed gives the same pixels.")] = 0,
+    mpp: Annotated[float, typer.Option(help="Micrometres per pixel.")] = 0.25,
+    format_: Annotated[str, typer.Option("--format", help="tiff or svs.")] = "tiff",
+    annotated: Annotated[float, typer.Option(help="Share of slides with annotations.")] = 0.25,
+    readers: Annotated[int, typer.Option(help="Simulated readers.")] = 3,
+    patients: Annotated[int | None, typer.Option(help="Patients.", show_default="1.1 slides each")] = None,
+    sites: Annotated[int, typer.Option(help="Laboratories, each with its stain and scanner.")] = 3,
+    changes: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any other knob; see docs/synthetic.md.")
+    ] = None,
+    workers: Workers = 0,
+) -> None:
+    """Make a synthetic cohort of thyroid aspirates: slides, labels, annotations, truth."""
+    from aspirate.core.config import parse_changes
+    from aspirate.synth.settings import SynthSettings
+
+    values: dict[str, object] = {
+        "slides": slides,
+        "size": _size(size),
+        "seed": seed,
+        "mpp": mpp,
+        "format": format_,
+        "annotated": annotated,
+        "readers": readers,
+        "patients": patients,
+        "sites": sites,
+    }
+    _make_cohort(SynthSettings.of(values | parse_changes(changes or []), source="synth"), folder, workers)
+
+
+def _size(text: str) -> tuple[int, int]:
+    from aspirate.core.errors import ConfigError
+
+    width, _, height = text.lower().replace("×", "x").partition("x")
+    if not (width.isdecimal() and height.isdecimal()):
+        raise ConfigError(f"--size {text}: expected width and height in pixels, as 8192x8192")
+    return int(width), int(height)
+
+
+def _make_cohort(settings: "SynthSettings", folder: Path, workers: int) -> None:
+    from aspirate.synth.cohort import make_cohort
+
+    pixels = settings.slides * settings.size[0] * settings.size[1]
+    with progress("drawing slides", pixels, "Mpx", per=1_000_000) as advance:
+        made = make_cohort(settings, folder, workers or cores(), advance)
+    readers = ", ".join(f"{value:.3f}" for value in made.reader_aucs)
+    out.print(
+        f"{made.slides} slides, {made.malignant_share:.0%} malignant: {folder}\n"
+        f"AUC of one who sees every true grade: {made.oracle_auc:.3f} here, {made.oracle_auc_mean:.3f} on average"
+        + (f"; of readers: {readers}" if readers else "")
+    )
 
 
 @app.command()
@@ -107,6 +203,4 @@ def read(
     """Every 128-px tile of a slide once: our reader, OpenSlide tile by tile, and bare JPEG decoding."""
     from aspirate.workflow.bench_read import measure
 
-    with progress("reading", repeats, "turns") as advance:
-        figures = measure(slide, threads=threads or cores(), repeats=repeats, advance=advance)
-    show_figures(figures, json_file)
+    show_figures(measure(slide, threads=threads or cores(), repeats=repeats), json_file)

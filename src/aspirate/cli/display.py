@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
     ProgressColumn,
     Task,
@@ -40,58 +39,62 @@ out = _console(stderr=False)
 err = _console(stderr=True)
 
 
-class _Rate(ProgressColumn):
+class _Done(ProgressColumn):
+    """`12/60 slides`, then the rate."""
+
     def __init__(self, unit: str) -> None:
         super().__init__()
         self.unit = unit
 
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed
-        return Text("" if speed is None else f"{speed:,.3g} {self.unit}/s", style="dim")
+        rate = "" if speed is None else f" · {_short(speed)} {self.unit}/s"
+        return Text(f"{_short(task.completed)}/{_short(task.total or 0)} {self.unit}{rate}")
+
+
+def _short(number: float) -> str:
+    return f"{number:,.0f}" if number >= 10 or number == int(number) else f"{number:.2g}"
 
 
 @contextmanager
-def progress(what: str, total: int, unit: str) -> Iterator[Advance]:
-    """Yields the function to call with the number of units just done."""
+def progress(what: str, total: float, unit: str, per: int = 1) -> Iterator[Advance]:
+    """Yields the function to call with the number of steps just done; `per` steps make one unit."""
     if err.is_terminal:
         columns = (
             TextColumn("{task.description}"),
             BarColumn(bar_width=None),
-            MofNCompleteColumn(),
-            _Rate(unit),
+            _Done(unit),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
         )
         with Progress(*columns, console=err, transient=True) as bar:
-            task = bar.add_task(what, total=total)
-            yield lambda n: bar.advance(task, n)
+            task = bar.add_task(what, total=total / per)
+            yield lambda n: bar.advance(task, n / per)
     else:
-        yield _PlainLines(what, total, unit).advance
+        yield _PlainLines(what, total / per, unit, per).advance
 
 
 class _PlainLines:
-    """One line at least every tenth of the work or every few seconds, for logs."""
+    """A line every few seconds, and one at the end: for logs."""
 
-    def __init__(self, what: str, total: int, unit: str) -> None:
-        self.what, self.total, self.unit = what, total, unit
-        self.done = 0
-        self.started = self.last_time = time.monotonic()
-        self.last_done = 0
+    def __init__(self, what: str, total: float, unit: str, per: int) -> None:
+        self.what, self.total, self.unit, self.per = what, total, unit, per
+        self.done = 0.0
+        self.started = self.last = time.monotonic()
 
     def advance(self, n: int) -> None:
-        self.done += n
+        self.done += n / self.per
         now = time.monotonic()
-        step = self.done - self.last_done >= self.total / 10 or now - self.last_time >= PLAIN_INTERVAL_S
-        if not step and self.done < self.total:
+        if self.done < self.total and now - self.last < PLAIN_INTERVAL_S:
             return
-        self.last_time, self.last_done = now, self.done
+        self.last = now
         seconds = now - self.started
-        rate = self.done / seconds if seconds > 0 else 0.0
-        left = (self.total - self.done) / rate if rate > 0 else 0.0
+        rate = self.done / max(seconds, 1e-9)
+        left = (self.total - self.done) / max(rate, 1e-9)
         err.print(
-            f"{self.what}: {self.done:,}/{self.total:,} {self.unit}, {rate:,.3g}/s, "
-            f"{seconds:.0f} s gone, about {left:.0f} s left"
+            f"{self.what}: {_short(self.done)}/{_short(self.total)} {self.unit}, {_short(rate)}/s, "
+            f"{seconds:.0f} s gone" + (f", about {left:.0f} s left" if self.done < self.total else "")
         )
 
 

@@ -29,9 +29,7 @@ class Settings(BaseModel):
         try:
             values = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
-            raise ConfigError(
-                f"{path}: cannot be read ({error.strerror}); give an existing TOML file"
-            ) from error
+            raise ConfigError(f"{path}: cannot be read ({error.strerror}); give an existing TOML file") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path}: not TOML: {error}") from error
         return cls.of(values, source=str(path))
@@ -50,3 +48,18 @@ def _explain(error: ValidationError) -> str:
         given = "" if item["type"] in ("missing", "extra_forbidden") else f", got {item['input']!r}"
         problems.append(f"{where}: {what}{given}")
     return "; ".join(problems)
+
+
+def parse_changes(pairs: list[str]) -> dict[str, Any]:
+    """`key=value` as typed, the value read as TOML (`3`, `0.5`, `true`, `"text"`) or, failing that, as text."""
+    changes: dict[str, Any] = {}
+    for pair in pairs:
+        key, sign, text = pair.partition("=")
+        if not sign or not key.strip():
+            raise ConfigError(f"--set {pair}: expected key=value, as malignancy.epochs=5")
+        try:
+            value = tomllib.loads(f"v = {text}")["v"]
+        except tomllib.TOMLDecodeError:
+            value = text.strip()
+        changes[key.strip()] = value
+    return changes

@@ -42,9 +42,7 @@ class TileTable:
 
     @classmethod
     def of_grid(cls, slide_id: str, grid: TileGrid, values: Mapping[str, NDArray[Any]]) -> "TileTable":
-        return cls(
-            slide_id, grid.corners_px0(), grid.side_px0, grid.side_px, grid.slide_mpp, grid.size_px0, values
-        )
+        return cls(slide_id, grid.corners_px0(), grid.side_px0, grid.side_px, grid.slide_mpp, grid.size_px0, values)
 
 
 def write_tiles(path: Path, table: TileTable, model_sha256: str | None = None) -> None:
@@ -93,9 +91,7 @@ def read_tiles(path: Path) -> TileTable:
                 if name != "coords" and isinstance(data, h5py.Dataset) and data.shape[:1] == (len(corners),)
             }
     except OSError as error:
-        raise AspirateError(
-            f"{path}: not a readable HDF5 file; it is missing, damaged or something else"
-        ) from error
+        raise AspirateError(f"{path}: not a readable HDF5 file; it is missing, damaged or something else") from error
     size = None
     if "level0_width" in attributes and "level0_height" in attributes:
         size = Size(int(attributes["level0_width"]), int(attributes["level0_height"]))

@@ -2,18 +2,17 @@
 
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from aspirate.core.config import Settings
 from aspirate.core.geometry import DEFAULT_MPP, Size, px0_of_um
 
 SMALLEST_SIDE_UM = 256.0
 """Six follicular groups need some room."""
 
 
-class SynthSettings(BaseModel):
+class SynthSettings(Settings):
     """Every knob of a synthetic cohort."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     slides: int = Field(60, ge=2, le=100_000)
     """Number of slides."""

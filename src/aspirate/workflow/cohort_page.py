@@ -28,7 +28,7 @@ from aspirate.workflow.tiling import tile_slide
 
 OVERVIEW_PX = 360
 TILES_PER_SLIDE = 4
-TILES_PER_GALLERY = 27
+TILES_PER_GALLERY = 18
 UNGRADED, BACKGROUND = "informative", "background"
 
 
@@ -50,11 +50,18 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
+class Tag:
+    kind: str
+    text: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
 class Card:
     """What the page says of one slide."""
 
     slide_id: str
-    tags: list[tuple[str, str]]
+    tags: list[Tag]
     lines: list[str]
     uri: str = ""
     width: int = 0
@@ -192,14 +199,15 @@ def _galleries(cards: Sequence[Card]) -> list[Gallery]:
     return galleries
 
 
-def _tags(entry: SlideEntry) -> list[tuple[str, str]]:
+def _tags(entry: SlideEntry) -> list[Tag]:
     tags = []
     if entry.malignant is not None:
-        tags.append(("malignant", "malignant") if entry.malignant else ("normal", "benign"))
+        truth = ("malignant", "malignant") if entry.malignant else ("normal", "benign")
+        tags.append(Tag(*truth, note="histology"))
     if entry.bethesda is not None:
-        tags.append(("", f"TBS {entry.bethesda} · {BETHESDA_NAMES[entry.bethesda]}"))
+        tags.append(Tag("", f"TBS {entry.bethesda}", note=BETHESDA_NAMES[entry.bethesda]))
     if entry.site is not None:
-        tags.append(("background", f"site {entry.site}"))
+        tags.append(Tag("background", entry.site, note="site"))
     return tags
 
 

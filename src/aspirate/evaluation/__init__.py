@@ -1,0 +1,1 @@
+"""Records in, numbers and pictures out; no torch, no slides."""

@@ -1,0 +1,59 @@
+"""All settings of a training in one: what a recipe file holds."""
+
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from aspirate.core.config import Settings
+from aspirate.core.errors import ConfigError
+from aspirate.core.geometry import DEFAULT_MPP, DEFAULT_SIDE_PX
+from aspirate.stages.informativeness import InformativenessSettings
+from aspirate.stages.malignancy import MalignancySettings
+from aspirate.stages.selection import SelectionSettings
+from aspirate.stages.slide_score import AdequacySettings
+
+BUILT_IN = ("compact", "paper")
+
+
+class Recipe(Settings):
+    """A training, whole."""
+
+    side_px: int = Field(DEFAULT_SIDE_PX, ge=16)
+    """Side of a tile."""
+    mpp: float = Field(DEFAULT_MPP, ge=0.05, le=10)
+    """Resolution at which tiles are read."""
+    seed: int = Field(0, ge=0)
+    parts: int = Field(4, ge=2)
+    """Patients are dealt into so many parts; one of them validates."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    informativeness: InformativenessSettings = InformativenessSettings()
+    selection: SelectionSettings = SelectionSettings()
+    malignancy: MalignancySettings = MalignancySettings()
+    adequacy: AdequacySettings = AdequacySettings()
+
+
+def load_recipe(name: str, changes: dict[str, Any] | None = None) -> Recipe:
+    """A built-in recipe or a TOML file, with single settings changed (`{"malignancy.epochs": 5}`)."""
+    if name in BUILT_IN:
+        text = (files("aspirate.workflow") / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
+    else:
+        path = Path(name)
+        if not path.is_file():
+            raise ConfigError(f"recipe {name!r}: neither {' nor '.join(BUILT_IN)}, nor a file; give one of them")
+        text = path.read_text(encoding="utf-8")
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"recipe {name}: not TOML: {error}") from error
+    for key, value in (changes or {}).items():
+        place = values
+        *rooms, last = key.split(".")
+        for room in rooms:
+            place = place.setdefault(room, {})
+            if not isinstance(place, dict):
+                raise ConfigError(f"{key}: {room} is a value and has no settings beneath it")
+        place[last] = value
+    return Recipe.of(values, source=f"recipe {name}")

@@ -1,0 +1,34 @@
+"""Every tile of a slide through a net: reading and arithmetic overlap, memory is bounded by a few chunks."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aspirate.core.geometry import TileGrid
+from aspirate.learning.prefetch import Prefetch
+from aspirate.slides.slide import Slide
+
+CHUNK = 1024
+"""Tiles read at once; 50 MB at 128 px."""
+
+
+class Engine(Protocol):
+    def score(self, tiles: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """(N, side, side, 3) bytes → (N,) scores."""
+
+
+def score_tiles(
+    slide: Slide, grid: TileGrid, engine: Engine, tiles: Sequence[int] | NDArray[np.int64] | None = None
+) -> NDArray[np.float32]:
+    """Scores of the tiles named by their index in the grid, or of all."""
+    corners_px0 = grid.corners_px0() if tiles is None else grid.corners_px0()[np.asarray(tiles, np.int64)]
+    chunks = [corners_px0[i : i + CHUNK] for i in range(0, len(corners_px0), CHUNK)]
+
+    def read(number: int) -> NDArray[np.uint8]:
+        return slide.read_squares(chunks[number], grid.side_px0, grid.side_px)
+
+    with Prefetch(read, range(len(chunks)), ahead=1) as ready:
+        scores = [engine.score(pixels) for pixels in ready]
+    return np.concatenate(scores) if scores else np.empty(0, np.float32)
