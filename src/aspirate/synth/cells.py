@@ -8,8 +8,9 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from aspirate.synth.model import Stream
 from aspirate.synth.palette import Palette, Stain
-from aspirate.synth.plan import SlidePlan, Stream
+from aspirate.synth.plan import SlidePlan
 from aspirate.synth.shapes import (
     Floats,
     Grain,
@@ -23,7 +24,7 @@ from aspirate.synth.shapes import (
     waves,
 )
 
-DEFOCUS_UM = (0.0, 0.55, 1.2, 2.2)
+DEFOCUS_UM = (0.0, 0.5, 1.0, 1.7)
 """Extra blur of each step of a slide's focus map."""
 
 Sprite = NDArray[np.int16]

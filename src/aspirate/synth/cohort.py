@@ -12,6 +12,7 @@ import numpy as np
 
 from aspirate.core.errors import AspirateError, ConfigError
 from aspirate.core.progress import Advance, silent
+from aspirate.core.ranking import auc
 from aspirate.core.store import (
     ANNOTATION_FOLDER,
     COHORT_FILE,
@@ -24,8 +25,8 @@ from aspirate.core.store import (
     write_text,
 )
 from aspirate.synth.annotator import annotate
-from aspirate.synth.model import CohortLabels, auc, draw_labels, mean_oracle_auc
-from aspirate.synth.plan import SlidePlan, Stream, plan_slide, stream
+from aspirate.synth.model import CohortLabels, Stream, draw_labels, mean_oracle_auc, stream
+from aspirate.synth.plan import SlidePlan, plan_slide
 from aspirate.synth.pool import run_all
 from aspirate.synth.render import SlideRenderer
 from aspirate.synth.settings import SynthSettings
@@ -93,9 +94,9 @@ def make_cohort(settings: SynthSettings, out: Path, workers: int = 1, advance: A
         slides=settings.slides,
         slides_written=len(jobs),
         malignant_share=float(labels.malignant.mean()),
-        oracle_auc=auc(labels.malignant[read], labels.oracle_score[read]),
+        oracle_auc=auc(labels.oracle_score[read], labels.malignant[read]),
         oracle_auc_mean=mean_oracle_auc(settings),
-        reader_aucs=tuple(auc(labels.malignant[read], column[read]) for column in labels.readers.T),
+        reader_aucs=tuple(auc(column[read], labels.malignant[read]) for column in labels.readers.T),
         megapixels=len(jobs) * pixels / 1e6,
         seconds=time.monotonic() - start,
     )

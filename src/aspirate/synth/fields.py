@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from aspirate.synth.cells import DEFOCUS_UM
-from aspirate.synth.plan import SlidePlan, Stream
+from aspirate.synth.model import Stream
+from aspirate.synth.plan import SlidePlan
 from aspirate.synth.shapes import OD_UNIT, Floats
 
 NODE_PX = 16
@@ -51,7 +52,7 @@ def draw_fields(plan: SlidePlan) -> Fields:
     def noise(along_um: float, across_um: float, octaves: int) -> Floats:
         return fractal(rng, shape, (across_um * nodes, along_um * nodes), octaves)
 
-    streaks = noise(1600, 160, 4)
+    streaks = _bent(noise(1600, 160, 4), rng)
     cover = _cover(plan, shape, streaks, noise(120, 120, 3))
     thick = 1.0 + 0.35 * noise(2500, 900, 2)
     pools = noise(500, 300, 4)
@@ -61,7 +62,7 @@ def draw_fields(plan: SlidePlan) -> Fields:
     film = look.film * cover * np.clip(0.75 + 0.35 * streaks + 0.3 * noise(200, 140, 3), 0.1, 2.0) * thick
     blurred = noise(700, 700, 3)
     far = blurred - _quantile(blurred, 1 - look.defocus)
-    focus = np.clip(np.ceil(far / 0.22), 0, len(DEFOCUS_UM) - 1) * (cover > 0.02)
+    focus = np.clip(np.ceil(far / 0.3), 0, len(DEFOCUS_UM) - 1) * (cover > 0.02)
     tint = film[..., None] * (1.6 * palette.film) + palette.glass
     colloid_depth = pool * (0.7 + 0.25 * noise(260, 180, 3)) * rng.uniform(0.5, 1.3)
     tint += colloid_depth[..., None] * palette.colloid
@@ -73,7 +74,7 @@ def draw_fields(plan: SlidePlan) -> Fields:
     return Fields(
         tint=np.rint(np.clip(tint, 0, MOST_OD) * OD_UNIT * 0.88).astype(np.int16),
         lace=_steps(look.lace * film * sharp * (1 - pool)),
-        cracks=_steps(cracked * pool * sharp),
+        cracks=_steps(cracked * colloid_depth * sharp),
         blood=blood.astype(np.float32),
         cells=(cover * np.exp(0.9 * noise(350, 220, 3) - 0.3)).astype(np.float32),
         focus=focus.astype(np.uint8),
@@ -91,6 +92,16 @@ def fractal(rng: np.random.Generator, shape: tuple[int, int], feature: tuple[flo
         total += np.float32(0.6**octave) * (columns @ (rows @ knots).T).T
         variance += 0.36**octave * 0.479**2  # of a cubic B-spline of white noise, each way
     return total / np.float32(np.sqrt(variance))
+
+
+def _bent(field: Floats, rng: np.random.Generator) -> Floats:
+    """Columns shifted along a gentle curve, as a hand pulls a smear."""
+    height, width = field.shape
+    along = np.linspace(0, 1, width)
+    shift = height * (rng.normal(0, 0.06) * along + rng.normal(0, 0.06) * np.sin(np.pi * along + rng.uniform(0, 3)))
+    rows = (np.arange(height)[:, None] + np.rint(shift).astype(int)) % (2 * height)
+    rows = np.where(rows < height, rows, 2 * height - 1 - rows)  # mirrored beyond the edge
+    return np.take_along_axis(field, rows, axis=0)
 
 
 def _spline(n: int, step: float) -> csr_array:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from aspirate.core.geometry import Box
 from aspirate.synth.cells import Sprite, blur_px
 from aspirate.synth.layouts import Layout, choose, lay_out
-from aspirate.synth.model import CELL_PITCH_UM
-from aspirate.synth.plan import GroupPlan, SlidePlan, Stream
+from aspirate.synth.model import CELL_PITCH_UM, Stream
+from aspirate.synth.plan import GroupPlan, SlidePlan
 from aspirate.synth.shapes import (
     Floats,
     Grain,
@@ -101,7 +101,7 @@ def _cytoplasm(
     shape = (group.box_px0.height + 2 * margin, group.box_px0.width + 2 * margin)
     radius = (pitch * rng.normal(0.66, 0.04, BODY_SHAPES)).astype(np.float32)
     side = int(np.ceil(2.2 * pitch)) | 1
-    bodies = soft(inside(plane(side), radius, waves(rng, BODY_SHAPES, [0.06, 0.04, 0.03])), 0.32 * pitch)
+    bodies = soft(inside(plane(side), radius, waves(rng, BODY_SHAPES, [0.06, 0.04, 0.03])), 0.42 * pitch)
     cover = np.zeros(shape, np.float32)
     for i, (x, y) in enumerate(_corners(layout.cells + margin, side)[0]):
         stamp(cover, bodies[i % BODY_SHAPES], x, y)
@@ -110,7 +110,7 @@ def _cytoplasm(
     merged = 1.0 - np.exp(-1.5 * np.clip(cover + 0.12 * rag * (cover > 0.02), 0, None))
     seams = np.clip(cover - 1.0, 0, 1.0)
     strength = rng.uniform(0.8, 1.7)
-    density = strength * merged * (0.9 + 0.10 * rag + 0.05 * spots) + 0.16 * seams
+    density = strength * merged * (0.9 + 0.10 * rag + 0.05 * spots) + 0.30 * seams
     image: Floats = (density[..., None] * palette.cytoplasm).astype(np.float32)
     if len(layout.lumens):
         _add_lumens(image, plan, layout, margin, rng)

@@ -102,7 +102,7 @@ def _blob(points: Points, room: Points, rng: np.random.Generator) -> NDArray[np.
     """Within a wavy ellipse as large as the room."""
     unit = points / (room / 2)
     angle = np.arctan2(unit[:, 1], unit[:, 0])
-    edge = 1.0 + sum(rng.normal(0, 0.16 / k**0.7) * np.cos(k * angle + rng.uniform(0, 2 * np.pi)) for k in (2, 3, 4, 5))
+    edge = 1.0 + sum(rng.normal(0, 0.21 / k**0.7) * np.cos(k * angle + rng.uniform(0, 2 * np.pi)) for k in (2, 3, 4, 5))
     return np.hypot(unit[:, 0], unit[:, 1]) < edge
 
 
@@ -126,7 +126,7 @@ def _cluster(room: Points, pitch: float, rng: np.random.Generator) -> tuple[Poin
 
 def _microfollicles(room: Points, pitch: float, rng: np.random.Generator) -> tuple[Points, Points]:
     """Rings of cells around a lumen, packed side by side and sharing walls."""
-    across = np.maximum(np.rint(room / (rng.uniform(2.6, 3.6) * pitch)), 1).astype(int)
+    across = np.maximum(np.rint(room / (rng.uniform(2.0, 2.9) * pitch)), 1).astype(int)
     step = room / across
     rings, lumens = [], []
     for row in range(across[1]):
@@ -138,7 +138,7 @@ def _microfollicles(room: Points, pitch: float, rng: np.random.Generator) -> tup
             angle = np.arange(count) * 2 * np.pi / count + rng.uniform(0, 6) + rng.normal(0, 0.10, count)
             reach = own * rng.normal(1.0, 0.06, (count, 1))
             rings.append(centre + np.column_stack([np.cos(angle), np.sin(angle)]) * reach)
-            lumens.append([*centre, max(own.min() - 0.55 * pitch, 0.0)])
+            lumens.append([*centre, max(own.min() - 0.42 * pitch, 0.0)])
     return _thinned(np.vstack(rings), 0.6 * pitch), np.array(lumens)
 
 

@@ -6,14 +6,35 @@ without looking at any label.
 """
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from aspirate.core.geometry import px0_of_um
 from aspirate.core.labels import TRAINABLE_BETHESDA
+from aspirate.core.ranking import auc
 from aspirate.synth.settings import SynthSettings
+
+
+class Stream(IntEnum):
+    """Independent sources of chance, so that a change in one leaves the others as they are."""
+
+    LABELS = 1
+    SITE = 2
+    SLIDE = 3
+    PLACE = 4
+    GROUP = 5
+    PARCEL = 6
+    FIELD = 7
+    SPRITE = 8
+    ANNOTATION = 9
+    ORACLE = 10
+
+
+def stream(*key: int) -> np.random.Generator:
+    return np.random.default_rng(np.random.SeedSequence(list(key)))
+
 
 CATEGORIES = np.array(TRAINABLE_BETHESDA)
 
@@ -68,15 +89,6 @@ class CohortLabels:
         return np.array([((g == 2) + 0.25 * (g == 1)).mean() if len(g) else 0.0 for g in self.grades])
 
 
-def auc(positive: NDArray[np.bool_], score: NDArray[np.generic]) -> float:
-    """Mann–Whitney: P(score of a positive > score of a negative), ties count half; NaN with one class."""
-    n1 = int(positive.sum())
-    n0 = len(positive) - n1
-    if not n0 or not n1:
-        return float("nan")
-    return float((rankdata(score)[positive].sum() - n1 * (n1 + 1) / 2) / (n0 * n1))
-
-
 def draw_labels(settings: SynthSettings, rng: np.random.Generator) -> CohortLabels:
     n = settings.slides
     patient = _patients(settings, rng)
@@ -105,12 +117,16 @@ def draw_labels(settings: SynthSettings, rng: np.random.Generator) -> CohortLabe
     )
 
 
-def mean_oracle_auc(settings: SynthSettings, slides_drawn: int = 20_000) -> float:
-    """The oracle's AUC, averaged over label-only draws of cohorts of these settings."""
-    draws = max(30, slides_drawn // settings.slides)
-    streams = np.random.SeedSequence([settings.seed, 0x0AC1E]).spawn(draws)
-    cohorts = (draw_labels(settings, np.random.default_rng(stream)) for stream in streams)
-    return float(np.nanmean([auc(c.malignant, c.oracle_score) for c in cohorts]))
+def mean_oracle_auc(settings: SynthSettings, slides_drawn: int = 12_000) -> float:
+    """The oracle's AUC, averaged over label-only draws of cohorts of these settings.
+
+    The mean does not depend on a cohort's size, so very small and very large cohorts are drawn at a handy one.
+    """
+    slides = min(max(settings.slides, 60), 1000)
+    like = settings.model_copy(update={"slides": slides, "patients": None, "inadequate": 0.0})
+    streams = np.random.SeedSequence([settings.seed, Stream.ORACLE]).spawn(-(-slides_drawn // slides))
+    cohorts = (draw_labels(like, np.random.default_rng(stream)) for stream in streams)
+    return float(np.mean([auc(c.oracle_score, c.malignant) for c in cohorts]))
 
 
 def group_sizes_px0(settings: SynthSettings, inadequate: bool, rng: np.random.Generator) -> NDArray[np.int64]:

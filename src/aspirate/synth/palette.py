@@ -77,8 +77,8 @@ _INKS = [(38, 52, 140), (24, 24, 30), (30, 110, 70), (170, 32, 40)]
 
 def draw_scanner(rng: np.random.Generator, index: int) -> Scanner:
     """A site; habits alternate so that any two neighbours differ in stain."""
-    mix = rng.normal(0.0, 0.035, (3, 3)).astype(np.float32)
-    np.fill_diagonal(mix, rng.normal(1.0, 0.06, 3))
+    mix = rng.normal(0.0, 0.022, (3, 3)).astype(np.float32)
+    np.fill_diagonal(mix, rng.normal(1.0, 0.05, 3))
     return Scanner(
         papanicolaou=(0.85, 0.15, 0.5)[index % 3],
         crosstalk=mix,

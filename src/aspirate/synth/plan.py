@@ -4,7 +4,6 @@ Only a group's atypia looks at a label; everything else comes from streams that 
 """
 
 from dataclasses import dataclass
-from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,30 +11,12 @@ from numpy.typing import NDArray
 from aspirate.core.errors import ConfigError
 from aspirate.core.geometry import Box, Size, px0_of_um
 from aspirate.core.labels import Abnormality
-from aspirate.synth.model import CohortLabels
+from aspirate.synth.model import CohortLabels, Stream, stream
 from aspirate.synth.palette import Palette, Scanner, Stain, draw_palette, draw_scanner
 from aspirate.synth.settings import SynthSettings
 
 GAP_UM = 8.0
 """Clear space around a group's box."""
-
-
-class Stream(IntEnum):
-    """Independent sources of chance, so that a change in one leaves the others as they are."""
-
-    LABELS = 1
-    SITE = 2
-    SLIDE = 3
-    PLACE = 4
-    GROUP = 5
-    PARCEL = 6
-    FIELD = 7
-    SPRITE = 8
-    ANNOTATION = 9
-
-
-def stream(*key: int) -> np.random.Generator:
-    return np.random.default_rng(np.random.SeedSequence(list(key)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ from aspirate.core.geometry import Box
 from aspirate.synth.cells import Bank, Sprite
 from aspirate.synth.fields import LACE_STEPS, NODE_PX, draw_fields
 from aspirate.synth.groups import GroupPicture, draw_group, reach_box
-from aspirate.synth.plan import SlidePlan, Stream
+from aspirate.synth.model import Stream
+from aspirate.synth.plan import SlidePlan
 from aspirate.synth.scatter import Scatter
 from aspirate.synth.shapes import OD_UNIT, Floats, draw_grain, noise_tile, quantised, stamp
 
@@ -155,5 +156,5 @@ def _cracks(plan: SlidePlan) -> Floats:
     near = np.asarray(tree.query((pixels + plan.px(1.2) * wobble) % side, k=2)[0])
     gap = (near[:, 1] - near[:, 0]).reshape(len(axis), len(axis)).astype(np.float32)
     gap = zoom(gap, coarse, order=1, mode="grid-wrap", grid_mode=True)
-    tear = np.exp(-((gap / plan.px(rng.uniform(0.7, 1.6))) ** 2))
+    tear = np.exp(-((gap / plan.px(rng.uniform(0.45, 1.1))) ** 2))
     return np.asarray(np.rint(-0.9 * tear * OD_UNIT / LACE_STEPS), np.float32)

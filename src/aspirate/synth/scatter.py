@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from aspirate.core.geometry import Box
 from aspirate.synth.cells import Bank, Sprite
 from aspirate.synth.fields import NODE_PX, Fields
-from aspirate.synth.plan import SlidePlan, Stream
+from aspirate.synth.model import Stream
+from aspirate.synth.plan import SlidePlan
 
 RED_PITCH_UM = 6.7
 """Distance of red cells in a full sheet."""
