@@ -25,6 +25,9 @@ USUAL = np.array([0.42, 0.22, 0.14, 0.22])
 LEAN = np.array([-0.25, 0.15, 0.20, 0.10])
 """How atypia tilts them, in log shares per unit: mildly, since all occur in all grades."""
 
+BODY = 0.72
+"""Radius of a cell with its thin cytoplasm, in pitches."""
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -44,8 +47,8 @@ def choose(atypia: float, rng: np.random.Generator) -> Architecture:
 def lay_out(
     kind: Architecture, width: float, height: float, pitch: float, crowding: float, rng: np.random.Generator
 ) -> Layout:
-    """Cells whose bodies of radius 0.6 pitch fill a box; `crowding` adds that share of cells within."""
-    margin = 0.6 * pitch
+    """Cells whose bodies of radius 0.72 pitch fill a box; `crowding` adds that share of cells within."""
+    margin = BODY * pitch
     room = np.array([max(width - 2 * margin, 1.0), max(height - 2 * margin, 1.0)])
     maker = (_sheet, _microfollicles, _papilla, _cluster)[kind]
     points, lumens = maker(room, pitch, rng)
@@ -139,7 +142,7 @@ def _microfollicles(room: Points, pitch: float, rng: np.random.Generator) -> tup
             reach = own * rng.normal(1.0, 0.06, (count, 1))
             rings.append(centre + np.column_stack([np.cos(angle), np.sin(angle)]) * reach)
             lumens.append([*centre, max(own.min() - 0.42 * pitch, 0.0)])
-    return _thinned(np.vstack(rings), 0.6 * pitch), np.array(lumens)
+    return _at_least(_thinned(np.vstack(rings), 0.6 * pitch), room, rng), np.array(lumens)
 
 
 def _papilla(room: Points, pitch: float, rng: np.random.Generator) -> tuple[Points, Points]:

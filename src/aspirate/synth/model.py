@@ -148,7 +148,7 @@ def group_sizes_px0(settings: SynthSettings, inadequate: bool, rng: np.random.Ge
     count = int(np.searchsorted(np.cumsum(sides.prod(axis=1)), wanted)) + 1
     least = settings.min_groups
     count = int(rng.integers(least)) if inadequate else max(count, least)
-    return np.asarray(np.ceil(np.maximum(sides[:count], 2.4 * pitch_px0)), np.int64)
+    return np.asarray(np.ceil(np.maximum(sides[:count], 2.7 * pitch_px0)), np.int64)
 
 
 def _patients(settings: SynthSettings, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -23,6 +23,9 @@ from aspirate.synth.scatter import Scatter
 from aspirate.synth.shapes import OD_UNIT, Floats, draw_grain, noise_tile, quantised, stamp
 
 BLOCK_PX = 512
+"""Side of what is drawn at a time; no larger than the tiles of noise."""
+NOISE_PX = 512
+TEXTURE_PX = 1024
 LIGHT = np.rint(255.0 * np.exp(-np.arange(8 * OD_UNIT) / OD_UNIT)).astype(np.uint8)
 """What is seen of an optical density."""
 
@@ -127,14 +130,14 @@ def _at(tile: NDArray[Any], box: Box) -> NDArray[Any]:
 
 def _scanner_noise(plan: SlidePlan, rng: np.random.Generator) -> Sprite:
     """Grey and coloured noise of the camera."""
-    grey = noise_tile(rng, BLOCK_PX, 1.0, 1e4)[..., None]
-    colour = np.stack([noise_tile(rng, BLOCK_PX, 1.5, 1e4) for _ in range(3)], axis=-1)
+    grey = noise_tile(rng, NOISE_PX, 1.0, 1e4)[..., None]
+    colour = np.stack([noise_tile(rng, NOISE_PX, 1.5, 1e4) for _ in range(3)], axis=-1)
     return quantised(np.float32(plan.scanner.noise) * (0.85 * grey + 0.5 * colour))
 
 
 def _lace(plan: SlidePlan) -> Floats:
     """Strands and holes of a drying film, zero on average, as optical density per step of strength."""
-    rng, px, side = plan.stream(Stream.SPRITE, 2), plan.px(1.0), 2 * BLOCK_PX
+    rng, px, side = plan.stream(Stream.SPRITE, 2), plan.px(1.0), TEXTURE_PX
     tile = 1.0 - 1.9 * np.abs(noise_tile(rng, side, 4 * px, 14 * px))
     tile += 0.6 * noise_tile(rng, side, 8 * px, 40 * px) + 0.25 * noise_tile(rng, side, px, 4 * px)
     tile -= tile.mean()
@@ -146,7 +149,7 @@ def _cracks(plan: SlidePlan) -> Floats:
 
     Plates are the cells of a periodic Voronoi diagram: a line lies where two centres are equally far.
     """
-    rng, side, coarse = plan.stream(Stream.SPRITE, 3), 2 * BLOCK_PX, 4
+    rng, side, coarse = plan.stream(Stream.SPRITE, 3), TEXTURE_PX, 4
     count = max(3, round((side / plan.px(55.0)) ** 2))
     centres = rng.uniform(0, side, (count, 2))
     axis = np.arange(0, side, coarse)

@@ -67,6 +67,49 @@ class TiffWriter:
         self._file.seek(0, 2)
 
 
+@dataclass(frozen=True, slots=True)
+class FoundPage:
+    width: int
+    height: int
+    tiled: bool
+    end: int
+    """First byte after all that belongs to the page."""
+
+
+def read_pages(file: BinaryIO) -> list[FoundPage]:
+    """The pages of a file as `TiffWriter` leaves it; a struct.error where the file breaks off."""
+    magic = file.read(4)
+    if magic not in (b"II*\0", b"II+\0"):
+        raise struct.error("not a TIFF file of this program")
+    offset, count = ("Q", "Q") if magic[2:3] == b"+" else ("I", "H")
+    file.seek(8 if offset == "Q" else 4)
+    pages = []
+    while link := _unpack(file, f"<{offset}")[0]:
+        file.seek(link)
+        entries = [_unpack(file, f"<HH{offset}{offset}") for _ in range(_unpack(file, f"<{count}")[0])]
+        after = file.tell()
+        values = {tag: _values(file, kind, number, value, offset) for tag, kind, number, value in entries}
+        chunks = zip(values.get(324) or values[273], values.get(325) or values[279], strict=True)
+        end = max([after + struct.calcsize(offset), *(start + length for start, length in chunks)])
+        pages.append(FoundPage(values[256][0], values[257][0], 324 in values, end))
+        file.seek(after)
+    return pages
+
+
+def _unpack(file: BinaryIO, form: str) -> tuple[int, ...]:
+    return struct.unpack(form, file.read(struct.calcsize(form)))
+
+
+def _values(file: BinaryIO, kind: int, number: int, value: int, offset: str) -> tuple[int, ...]:
+    """An entry's values, from within it or from where it points to."""
+    form = f"<{number * (2 if kind == RATIONAL else 1)}{_PACKED[kind]}"
+    packed = struct.pack(f"<{offset}", value)
+    if struct.calcsize(form) <= len(packed):
+        return struct.unpack_from(form, packed)
+    file.seek(value)
+    return _unpack(file, form)
+
+
 def _tags(page: Page, offsets: list[int], lengths: list[int], offset_kind: int) -> dict[int, tuple[int, Sequence[int]]]:
     tags: dict[int, tuple[int, Sequence[int]]] = {
         254: (LONG, [int(page.reduced)]),

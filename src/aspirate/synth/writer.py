@@ -3,6 +3,7 @@
 JPEG tiles are encoded here and handed over ready-made, so memory holds one strip and the small levels only.
 """
 
+import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,11 +11,10 @@ from pathlib import Path
 import numpy as np
 import simplejpeg
 from numpy.typing import NDArray
-from tifffile import TiffFile, TiffFileError, TiffPage
 
 from aspirate.core.geometry import Box, Size, magnification, px0_of_um
 from aspirate.core.progress import Advance
-from aspirate.synth.tiff import Page, TiffWriter
+from aspirate.synth.tiff import Page, TiffWriter, read_pages
 
 TILE_PX = 256
 STRIP_PX = 512
@@ -82,12 +82,11 @@ def write_slide(path: Path, size: Size, region: Region, encoding: Encoding, adva
 def is_whole(path: Path, size: Size, factor: int) -> bool:
     """Whether a finished slide is there: the right levels, and no tile beyond the file's end."""
     try:
-        with TiffFile(path) as file:
-            pages = [page for page in file.pages if isinstance(page, TiffPage) and page.is_tiled]
-            end = max(max(page.dataoffsets) + page.databytecounts[-1] for page in pages)
-            shapes = [Size(page.imagewidth, page.imagelength) for page in pages]
-            return shapes == level_sizes(size, factor) and end <= path.stat().st_size
-    except (OSError, TiffFileError, ValueError):
+        with path.open("rb") as file:
+            pages = read_pages(file)
+        sizes = [Size(page.width, page.height) for page in pages if page.tiled]
+        return sizes == level_sizes(size, factor) and max(page.end for page in pages) <= path.stat().st_size
+    except (OSError, KeyError, ValueError, struct.error):
         return False
 
 
