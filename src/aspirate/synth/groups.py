@@ -34,7 +34,7 @@ MARGIN_UM = 9.0
 
 BODY_SHAPES = 12
 """Different outlines of cell bodies in one group; they merge, so few are enough."""
-MOST_DENSE = 2.2
+MOST_DENSE = 1.6
 """Density that overlapping nuclei approach, in single nuclei."""
 
 

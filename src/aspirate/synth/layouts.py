@@ -123,7 +123,7 @@ def _sheet(room: Points, pitch: float, rng: np.random.Generator) -> tuple[Points
 
 
 def _cluster(room: Points, pitch: float, rng: np.random.Generator) -> tuple[Points, Points]:
-    points = _hexagonal(room, 0.80 * pitch, 0.30, rng)
+    points = _hexagonal(room, 0.85 * pitch, 0.28, rng)
     return _at_least(points[_blob(points, room, rng)], room, rng), np.empty((0, 3))
 
 
