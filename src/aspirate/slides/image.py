@@ -14,7 +14,9 @@ from aspirate.core.progress import Advance, silent
 from aspirate.slides.sampling import WHITE, SampledSlide
 from aspirate.slides.slide import DamagedTile, RgbArray
 
-FORMATS = ("PNG", "JPEG", "TIFF", "BMP", "WEBP")
+FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".bmp": "BMP", ".webp": "WEBP"}
+"""By suffix, and no TIFF: what is left of a damaged slide can look like a plain image, and the file that
+stands for a MIRAX slide is one."""
 LARGEST_PX = 2**26
 """67 million, e.g. 8192 × 8192: more belongs into a tiled file."""
 EIGHT_BIT_MODES = frozenset({"1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr"})
@@ -49,20 +51,23 @@ class ImageSlide(SampledSlide):
         return []
 
 
+def is_plain_image(path: Path) -> bool:
+    return path.suffix.lower() in FORMATS
+
+
 def _read_whole(path: Path, name: str) -> RgbArray:
     try:
         with warnings.catch_warnings():
             # Our own limit is the stricter one.
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            with Image.open(path, formats=FORMATS) as image:
+            with Image.open(path, formats=[FORMATS[path.suffix.lower()]]) as image:
                 _check(image, name)
                 return np.asarray(_on_white(image))
     except Image.DecompressionBombError as exc:
         raise UnreadableSlide(_too_large(name)) from exc
     except (OSError, SyntaxError, ValueError, TypeError, KeyError, EOFError, struct.error) as exc:
         raise UnreadableSlide(
-            f"{name}: not a slide or image that can be read, or a damaged one ({exc}); "
-            "check the path, or copy the file again"
+            f"{name}: not an image, or a damaged one ({exc}); check the path, or copy the file again"
         ) from exc
 
 

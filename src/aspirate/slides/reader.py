@@ -7,8 +7,9 @@ from pathlib import Path
 from aspirate.core.errors import UnreadableSlide
 from aspirate.core.geometry import checked_mpp
 from aspirate.slides.direct import DirectSlide
-from aspirate.slides.image import ImageSlide
+from aspirate.slides.image import ImageSlide, is_plain_image
 from aspirate.slides.resolution import mpp_in_file
+from aspirate.slides.sampling import SampledSlide
 from aspirate.slides.slide import Slide
 from aspirate.slides.tiff import read_pyramid
 from aspirate.slides.vendor import VendorSlide, describe
@@ -19,18 +20,36 @@ HIDDEN_LEVELS = "aspirate.hidden-levels"
 """Property: how many coarser levels of the file are out of reach, so that overviews are slow."""
 
 
-def open_slide(path: str | os.PathLike[str], mpp: float | None = None, name: str | None = None) -> Slide:
+def open_slide(
+    path: str | os.PathLike[str],
+    mpp: float | None = None,
+    name: str | None = None,
+    threads: int | None = None,
+) -> Slide:
     """A slide by the fastest reader that suits the file; `mpp` overrules what the file says.
 
-    `name` is what messages call it, by default the name of the file.
+    `name` is what messages call it, by default the name of the file; `threads` is how many decode, by
+    default as many as the process has CPUs.
     """
     path = Path(path)
     name = path.name if name is None else name
     if mpp is not None:
         checked_mpp(mpp, name)
     _check_file(path, name)
+    slide = _open(path, name, mpp)
+    if threads is not None:
+        slide.threads = threads
+    return slide
+
+
+def _open(path: Path, name: str, mpp: float | None) -> SampledSlide:
     what = describe(path, name)
     if what is None:
+        if not is_plain_image(path):
+            raise UnreadableSlide(
+                f"{name}: not a slide of any known kind, or one that is cut short; check the path or copy the "
+                "file again (a plain TIFF: convert it to a tiled one, or to PNG)"
+            )
         return ImageSlide(path, name, mpp)
     if mpp is None:
         mpp = mpp_in_file(what.vendor, what.properties, what.level_sizes[0])

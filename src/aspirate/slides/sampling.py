@@ -114,9 +114,7 @@ class SampledSlide(ABC):
         side_px0 = side_in_px0(side_px, mpp, checked_mpp(self.mpp, self.name))
         return self.read_squares(xy_px0, side_px0, side_px, out)
 
-    def read_squares(
-        self, xy_px0: ArrayLike, side_px0: int, side_px: int, out: RgbArray | None = None
-    ) -> RgbArray:
+    def read_squares(self, xy_px0: ArrayLike, side_px0: int, side_px: int, out: RgbArray | None = None) -> RgbArray:
         corners_px0 = np.asarray(xy_px0, np.float64).reshape(-1, 2)
         shape = (len(corners_px0), side_px, side_px, 3)
         if out is None:

@@ -73,9 +73,7 @@ class Slide(Protocol):
     ) -> RgbArray:
         """Square tiles by their level-0 corners (N, 2), `side_px` wide at `mpp`, in the order given."""
 
-    def read_squares(
-        self, xy_px0: ArrayLike, side_px0: int, side_px: int, out: RgbArray | None = None
-    ) -> RgbArray:
+    def read_squares(self, xy_px0: ArrayLike, side_px0: int, side_px: int, out: RgbArray | None = None) -> RgbArray:
         """As `read_tiles`, each square `side_px0` level-0 pixels wide: needs no resolution."""
 
     def thumbnail(self, max_px: int) -> RgbArray:

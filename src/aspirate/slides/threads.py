@@ -12,8 +12,8 @@ from typing import TypeVar
 from aspirate.core.progress import Advance, silent
 
 Result = TypeVar("Result")
-PARTS_PER_THREAD = 8
-SMALLEST_PART = 4
+LARGEST_PART = 256
+"""So that progress is seen."""
 
 
 def available_threads() -> int:
@@ -23,12 +23,9 @@ def available_threads() -> int:
     return os.cpu_count() or 1
 
 
-def for_parts(
-    work: Callable[[range], Result], count: int, threads: int, advance: Advance = silent
-) -> list[Result]:
+def for_parts(work: Callable[[range], Result], count: int, threads: int, advance: Advance = silent) -> list[Result]:
     """`work` on consecutive parts of `range(count)`; results in the order of the parts."""
-    part = max(SMALLEST_PART, -(-count // (threads * PARTS_PER_THREAD)))
-    parts = [range(start, min(start + part, count)) for start in range(0, count, part)]
+    parts = _parts(count, threads)
     if threads == 1 or len(parts) <= 1:
         results = []
         for indices in parts:
@@ -44,3 +41,14 @@ def for_parts(
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
         return [future.result() for future in futures]
+
+
+def _parts(count: int, threads: int) -> list[range]:
+    """Ever smaller parts, so that all threads end at nearly the same time."""
+    parts = []
+    start = 0
+    while start < count:
+        stop = start + min(LARGEST_PART, -(-(count - start) // (2 * threads)))
+        parts.append(range(start, stop))
+        start = stop
+    return parts

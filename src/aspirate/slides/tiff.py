@@ -61,7 +61,7 @@ def read_pyramid(path: Path, name: str, sizes: Sequence[Size]) -> TiffPyramid:
         with tifffile.TiffFile(path) as file:
             tiled = _tiled(file.pages)
             pages = [_page_of(size, tiled) for size in sizes]
-            hidden = [page for page in _tiled(pages[0].pages or ()) if page.imagewidth < sizes[0].width]
+            hidden = [page for page in _tiled(_subifds(pages[0])) if page.imagewidth < sizes[0].width]
             every = sorted(pages + hidden, key=lambda page: -page.imagewidth)
             obstacle = next(filter(None, map(_obstacle, every)), None)
             levels = () if obstacle else tuple(map(_level, every))
@@ -71,6 +71,14 @@ def read_pyramid(path: Path, name: str, sizes: Sequence[Size]) -> TiffPyramid:
     for number, level in enumerate(levels):
         _check(level, number, file_bytes, name)
     return TiffPyramid(levels, obstacle, len(hidden))
+
+
+def _subifds(page: TiffPage) -> list[TiffPage | TiffFrame]:
+    found = list(page.pages or ())
+    promised = len(page.subifds or ())
+    if len(found) < promised:
+        raise ValueError(f"{len(found)} of {promised} SubIFDs")
+    return found
 
 
 def _tiled(pages: Iterable[TiffPage | TiffFrame]) -> list[TiffPage]:

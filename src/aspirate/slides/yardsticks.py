@@ -1,0 +1,34 @@
+"""What reading is measured against: the least that must be done, and what people usually do."""
+
+from pathlib import Path
+
+import numpy as np
+import openslide
+import simplejpeg
+from numpy.typing import NDArray
+
+from aspirate.slides.direct import DirectSlide
+from aspirate.slides.threads import for_parts
+
+
+def decode_only(slide: DirectSlide) -> None:
+    """Every tile of level 0 from the file through the JPEG decoder, and nothing else."""
+    head = slide.levels[0].head
+
+    def decode(part: range) -> None:
+        (pixels,) = slide.scratch(0)
+        for tile in part:
+            simplejpeg.decode_jpeg(head + slide.stream(0, tile)[2:], buffer=pixels)
+
+    for_parts(decode, len(slide.levels[0].offsets), slide.threads)
+
+
+def openslide_one_by_one(path: Path, xy_px0: NDArray[np.int64], side_px0: int, threads: int) -> None:
+    """One `read_region` a tile, in the order given, from a fresh handle."""
+    with openslide.OpenSlide(path) as handle:
+
+        def read(part: range) -> None:
+            for corner in xy_px0[part.start : part.stop].tolist():
+                np.asarray(handle.read_region(corner, 0, (side_px0, side_px0)).convert("RGB"))
+
+        for_parts(read, len(xy_px0), threads)
