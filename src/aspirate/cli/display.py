@@ -13,6 +13,7 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     Task,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -20,7 +21,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from aspirate.core.progress import Advance
+from aspirate.core.progress import Bar
 from aspirate.core.store import write_json
 
 PLAIN_INTERVAL_S = 10.0
@@ -57,7 +58,7 @@ def _short(number: float) -> str:
 
 
 @contextmanager
-def progress(what: str, total: float, unit: str, per: int = 1) -> Iterator[Advance]:
+def progress(what: str, total: float, unit: str, per: int = 1) -> Iterator[Bar]:
     """Yields the function to call with the number of steps just done; `per` steps make one unit."""
     if err.is_terminal:
         columns = (
@@ -69,10 +70,20 @@ def progress(what: str, total: float, unit: str, per: int = 1) -> Iterator[Advan
             TimeRemainingColumn(),
         )
         with Progress(*columns, console=err, transient=True) as bar:
-            task = bar.add_task(what, total=total / per)
-            yield lambda n: bar.advance(task, n / per)
+            yield _LiveBar(bar, bar.add_task(what, total=total / per), what, per)
     else:
-        yield _PlainLines(what, total / per, unit, per).advance
+        yield _PlainLines(what, total / per, unit, per)
+
+
+class _LiveBar:
+    def __init__(self, bar: Progress, task: TaskID, what: str, per: int) -> None:
+        self.bar, self.task, self.what, self.per = bar, task, what, per
+
+    def __call__(self, n: int, /) -> None:
+        self.bar.advance(self.task, n / self.per)
+
+    def note(self, text: str) -> None:
+        self.bar.update(self.task, description=f"{self.what} · {text}")
 
 
 class _PlainLines:
@@ -81,9 +92,13 @@ class _PlainLines:
     def __init__(self, what: str, total: float, unit: str, per: int) -> None:
         self.what, self.total, self.unit, self.per = what, total, unit, per
         self.done = 0.0
+        self.said = ""
         self.started = self.last = time.monotonic()
 
-    def advance(self, n: int) -> None:
+    def note(self, text: str) -> None:
+        self.said = f", {text}"
+
+    def __call__(self, n: int, /) -> None:
         self.done += n / self.per
         now = time.monotonic()
         if self.done < self.total and now - self.last < PLAIN_INTERVAL_S:
@@ -94,7 +109,7 @@ class _PlainLines:
         left = (self.total - self.done) / max(rate, 1e-9)
         err.print(
             f"{self.what}: {_short(self.done)}/{_short(self.total)} {self.unit}, {_short(rate)}/s, "
-            f"{seconds:.0f} s gone" + (f", about {left:.0f} s left" if self.done < self.total else "")
+            f"{seconds:.0f} s gone{self.said}" + (f", about {left:.0f} s left" if self.done < self.total else "")
         )
 
 

@@ -34,6 +34,10 @@ class Settings(BaseModel):
             raise ConfigError(f"{path}: not TOML: {error}") from error
         return cls.of(values, source=str(path))
 
+    def to_toml(self) -> str:
+        """As `from_toml` reads it; settings that are None are left out."""
+        return _toml(self.model_dump(mode="json"), ())
+
     def fingerprint(self) -> str:
         """The same for equal settings only; the key under which results are kept."""
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
@@ -63,3 +67,11 @@ def parse_changes(pairs: list[str]) -> dict[str, Any]:
             value = text.strip()
         changes[key.strip()] = value
     return changes
+
+
+def _toml(values: dict[str, Any], path: tuple[str, ...]) -> str:
+    plain = {key: value for key, value in values.items() if not isinstance(value, dict) and value is not None}
+    nested = {key: value for key, value in values.items() if isinstance(value, dict)}
+    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in plain.items()]
+    head = f"[{'.'.join(path)}]\n" if path and (plain or not nested) else ""
+    return head + "".join(lines) + "".join("\n" + _toml(value, (*path, key)) for key, value in nested.items())

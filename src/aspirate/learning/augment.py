@@ -56,6 +56,13 @@ def turned(tiles: NDArray[np.uint8], ways: NDArray[np.int64]) -> NDArray[np.uint
     return out
 
 
+def shifted(patches: NDArray[np.uint8], side_px: int, rng: np.random.Generator) -> NDArray[np.uint8]:
+    """A square of `side_px` from somewhere in each patch."""
+    room = patches.shape[1] - side_px
+    offsets = rng.integers(0, room + 1, (len(patches), 2))
+    return np.stack([p[y : y + side_px, x : x + side_px] for p, (y, x) in zip(patches, offsets, strict=True)])
+
+
 def recoloured(pixels: Tensor, mixing: Tensor, shift: Tensor) -> Tensor:
     """(N, side, side, 3) bytes → the same, with D′ = D · mixing (N, 3, 3) + shift (N, 1, 3)."""
     n = len(pixels)

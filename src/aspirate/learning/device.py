@@ -1,6 +1,9 @@
 """What the machine at hand does fastest without changing what is learned."""
 
+import subprocess
+import sys
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import torch
@@ -24,16 +27,50 @@ class Compute:
 
 
 def choose_compute(precision: Precision = "auto", devices: int | None = None) -> Compute:
-    """The fastest accelerator present; bf16 where it is native, unless told otherwise."""
+    """The fastest accelerator present; bf16 where it pays, unless told otherwise."""
     if torch.cuda.is_available():
-        accelerator, count, native = "cuda", torch.cuda.device_count(), torch.cuda.is_bf16_supported()
+        accelerator, count = "cuda", torch.cuda.device_count()
     elif torch.backends.mps.is_available():
-        accelerator, count, native = "mps", 1, False
+        accelerator, count = "mps", 1
     else:
-        accelerator, count, native = "cpu", 1, cpu_multiplies_bf16()
-    return Compute(accelerator, devices or count, native if precision == "auto" else precision == "bf16")
+        accelerator, count = "cpu", 1
+    bf16 = bf16_pays(accelerator) if precision == "auto" else precision == "bf16"
+    return Compute(accelerator, devices or count, bf16)
 
 
-def cpu_multiplies_bf16() -> bool:
-    """AVX-512 BF16 or AMX; elsewhere bf16 is emulated and slower than fp32."""
-    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+def bf16_pays(accelerator: str) -> bool:
+    if accelerator == "cuda":
+        return bool(torch.cuda.is_bf16_supported())
+    return accelerator == "cpu" and bf16_pays_on_cpu()
+
+
+WORTH = 1.3
+"""bf16 must be so much faster than fp32; well above 1, so that noise does not decide."""
+
+_ATTEMPT = """
+import time, torch
+from torch import nn
+layers = nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(1024, 64)
+net = nn.Sequential(*layers)
+net = net.to(memory_format=torch.channels_last)
+x = torch.rand(16, 32, 64, 64).to(memory_format=torch.channels_last)
+def seconds(bf16):
+    times = []
+    for _ in range(6):
+        start = time.perf_counter()
+        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+            loss = net(x).float().square().mean()
+        loss.backward()
+        times.append(time.perf_counter() - start)
+    return min(times)
+print(seconds(False) / seconds(True))
+"""
+
+
+@cache
+def bf16_pays_on_cpu() -> bool:
+    """Tried in another process: some virtual machines announce bf16 matrix instructions that end a process."""
+    if not torch.cpu._is_avx512_bf16_supported():
+        return False
+    done = subprocess.run([sys.executable, "-c", _ATTEMPT], capture_output=True, text=True, check=False)
+    return done.returncode == 0 and float(done.stdout) > WORTH

@@ -1,7 +1,7 @@
 """Tiles as bytes in, scores out; encoders are chosen by name."""
 
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import Protocol, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -52,7 +52,10 @@ def parameters_of(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
 
 
-def seeded(seed: int, build: Callable[[], nn.Module]) -> nn.Module:
+M = TypeVar("M", bound=nn.Module)
+
+
+def seeded(seed: int, build: Callable[[], M]) -> M:
     """A module whose first weights depend on the seed alone; the caller's random state is left as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

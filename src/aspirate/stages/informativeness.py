@@ -23,7 +23,7 @@ from aspirate.core.geometry import TileGrid
 from aspirate.core.ranking import auc
 from aspirate.core.records import Annotation
 from aspirate.engines.torch_engine import TorchEngine
-from aspirate.learning.augment import AugmentSettings, augment
+from aspirate.learning.augment import AugmentSettings, augment, shifted
 from aspirate.learning.device import Compute
 from aspirate.learning.loop import FitPlan, Watch, fit
 from aspirate.learning.tile_bank import TileBank
@@ -122,7 +122,7 @@ class InformativenessLearner:
         self.marked = _rows(bank, [f"{name}.{MARKED}" for name in train])
         self.held_marked = self._held(f"{name}.{MARKED}" for name in validation)
         self.held_drawn = self._held(f"{name}.{DRAWN}" for name in validation)
-        self.module: nn.Module = seeded(seed, lambda: TileNet(settings.encoder, side_px))
+        self.module = seeded(seed, lambda: TileNet(settings.encoder, side_px))
 
     def _held(self, names: Any) -> NDArray[np.uint8]:
         stacks = [self._centre(self.bank.stack(name)) for name in names if self.bank.has(name)]
@@ -188,22 +188,13 @@ def train_informativeness(
         schedule=settings.schedule,
     )
     history = fit(learner, plan, folder, compute, watch)
-    net = learner.module
-    assert isinstance(net, TileNet)
-    held = sigmoid(TorchEngine(net).score(learner.held_marked))
-    return Informativeness(net, confident_from(held, settings.recall), history)
+    held = sigmoid(TorchEngine(learner.module).score(learner.held_marked))
+    return Informativeness(learner.module, confident_from(held, settings.recall), history)
 
 
 def confident_from(held_marked: NDArray[np.floating[Any]], recall: float) -> float:
     """The highest threshold that keeps `recall` of held-out marked tiles, but never below one half."""
     return max(0.5, float(np.quantile(held_marked, 1 - recall, method="lower")))
-
-
-def shifted(patches: NDArray[np.uint8], side_px: int, rng: np.random.Generator) -> NDArray[np.uint8]:
-    """A square of `side_px` from somewhere in each patch."""
-    room = patches.shape[1] - side_px
-    offsets = rng.integers(0, room + 1, (len(patches), 2))
-    return np.stack([p[y : y + side_px, x : x + side_px] for p, (y, x) in zip(patches, offsets, strict=True)])
 
 
 def sigmoid(logits: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from aspirate.core.config import Settings
 from aspirate.core.ranking import concordance
 from aspirate.core.records import SlideEntry
-from aspirate.learning.augment import AugmentSettings, augment
+from aspirate.learning.augment import AugmentSettings, augment, shifted
 from aspirate.learning.device import Compute
 from aspirate.learning.loop import FitPlan, Watch, fit
 from aspirate.learning.tile_bank import TileBank
@@ -117,18 +117,19 @@ class MalignancyLearner:
     def batch(self, step: int) -> tuple[Tensor, dict[str, Tensor]]:
         rng = np.random.default_rng([self.seed, step])
         share = self.settings.marked_share if "V" in self.settings.labels else 0.0
-        own_grade = [self.marked[i] for i in rng.integers(0, len(self.marked), round(share * self.settings.batch))]
-        slides = rng.choice(self.useful, self.settings.batch - len(own_grade))
+        graded = [self.marked[i] for i in rng.integers(0, len(self.marked), round(share * self.settings.batch))]
+        slides = rng.choice(self.useful, self.settings.batch - len(graded))
         stacks = [f"{self.train[i].slide_id}.{KEPT}" for i in slides]
-        rows = [int(rng.integers(0, self.bank.count(stack))) for stack in stacks]
-        stacks += [tile.stack for tile in own_grade]
-        rows += [tile.row for tile in own_grade]
-        slides = np.concatenate([slides, np.array([tile.slide for tile in own_grade], np.int64)])
+        tiles = self.bank.gather(stacks, [int(rng.integers(0, self.bank.count(stack))) for stack in stacks])
         grades = np.full(len(slides), UNKNOWN, np.int64)
-        grades[len(slides) - len(own_grade) :] = [tile.grade for tile in own_grade]
+        if graded:
+            patches = self.bank.gather([tile.stack for tile in graded], [tile.row for tile in graded])
+            tiles = np.concatenate([tiles, shifted(patches, tiles.shape[1], rng)])
+            slides = np.concatenate([slides, [tile.slide for tile in graded]])
+            grades = np.concatenate([grades, [tile.grade for tile in graded]])
         ranks = {"Y": self.ranks["Y"][slides], "S": self.ranks["S"][slides], "V": grades}
-        tiles = augment(self.bank.gather(stacks, rows), self.settings.augment, rng)
-        return tiles, {label: torch.from_numpy(ranks[label]) for label in self.settings.labels}
+        pixels = augment(tiles, self.settings.augment, rng)
+        return pixels, {label: torch.from_numpy(ranks[label]) for label in self.settings.labels}
 
     def loss(self, module: nn.Module, batch: tuple[Tensor, dict[str, Tensor]]) -> Tensor:
         loss: Tensor = module(*batch)

@@ -1,0 +1,110 @@
+"""A trained model on slides it has not seen: scores, evidence, and no diagnosis where there is too little to see."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from aspirate.core.errors import ImplausibleResolution
+from aspirate.core.geometry import TileGrid, checked_mpp
+from aspirate.core.predictions import Prediction
+from aspirate.core.records import SlideEntry
+from aspirate.core.tile_file import TileTable
+from aspirate.engines.torch_engine import TorchEngine
+from aspirate.slides.reader import open_slide
+from aspirate.stages.informativeness import sigmoid
+from aspirate.stages.selection import select
+from aspirate.stages.slide_score import Adequacy, adequacy, bethesda_of, slide_score
+from aspirate.workflow.bundle import Bundle, load_bundle
+from aspirate.workflow.screen import score_tiles
+
+COARSER = 1.25
+"""A slide may be so much coarser than the coarsest trained on; a finer one is scaled down and always fits."""
+
+
+def judged(
+    bundle: Bundle, entry: SlideEntry, score: float, enough: Adequacy, fold: str = "", method: str = "Proposed"
+) -> Prediction:
+    """A slide's score in words; for an inadequate slide the score stands alone."""
+    said = enough.adequate
+    cuts = bundle.cuts.get("S")
+    return Prediction(
+        slide_id=entry.slide_id,
+        fold=fold,
+        method=f"{method} (U,{','.join(bundle.recipe.malignancy.labels)})",
+        malignant=entry.malignant,
+        bethesda=entry.bethesda,
+        score=score,
+        probability=float(bundle.calibration.probability(score)) if said else None,
+        predicted_malignant=score > bundle.threshold if said else None,
+        predicted_bethesda=bethesda_of(score, cuts) if said and cuts else None,
+        adequate=enough.adequate,
+        informative_tiles=enough.informative_tiles,
+        status="ok" if enough.adequate else "inadequate",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SlideResult:
+    """What a model says of a slide, tile by tile and as a whole."""
+
+    prediction: Prediction
+    tiles: TileTable
+    groups: int
+
+    @property
+    def probability(self) -> float | None:
+        return self.prediction.probability
+
+    @property
+    def bethesda(self) -> int | None:
+        return self.prediction.predicted_bethesda
+
+    @property
+    def score(self) -> float | None:
+        return self.prediction.score
+
+    @property
+    def adequate(self) -> bool:
+        return bool(self.prediction.adequate)
+
+
+class Model:
+    """A loaded bundle, ready to be asked."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self.bundle = bundle
+        self._informativeness = TorchEngine(bundle.informativeness)
+        self._malignancy = TorchEngine(bundle.malignancy)
+
+    def predict(
+        self, slide: str | Path | SlideEntry, mpp: float | None = None, any_resolution: bool = False
+    ) -> SlideResult:
+        entry = slide if isinstance(slide, SlideEntry) else SlideEntry(Path(slide).stem, Path(slide), mpp=mpp)
+        recipe = self.bundle.recipe
+        with open_slide(entry.path, mpp=entry.mpp, name=entry.slide_id) as opened:
+            slide_mpp = checked_mpp(opened.mpp, opened.name)
+            if not any_resolution:
+                self._refuse_resolution(opened.name, slide_mpp)
+            grid = TileGrid.cover(opened.size_px0, slide_mpp, recipe.side_px, recipe.mpp)
+            informativeness = sigmoid(score_tiles(opened, grid, self._informativeness))
+            kept = select(informativeness, self.bundle.confident, recipe.selection)
+            malignancy = np.full(len(grid), np.nan, np.float32)
+            malignancy[kept] = score_tiles(opened, grid, self._malignancy, np.flatnonzero(kept))
+        enough = adequacy(informativeness >= self.bundle.confident, grid.corners_px0(), grid.side_px0, recipe.adequacy)
+        score = slide_score(malignancy[kept], np.ones(int(kept.sum())))
+        values = {"informativeness": informativeness.astype(np.float32), "selected": kept, "malignancy": malignancy}
+        table = TileTable.of_grid(entry.slide_id, grid, values)
+        return SlideResult(judged(self.bundle, entry, score, enough), table, enough.groups)
+
+    def _refuse_resolution(self, name: str, slide_mpp: float) -> None:
+        coarsest = self.bundle.mpp_range[1]
+        if slide_mpp > coarsest * COARSER:
+            raise ImplausibleResolution(
+                f"{name}: {slide_mpp:.4g} µm/px is coarser than the slides this model was trained on (up to "
+                f"{coarsest:.4g}); scan it finer, or insist with --any-resolution"
+            )
+
+
+def load_model(folder: str | Path) -> Model:
+    return Model(load_bundle(folder))
