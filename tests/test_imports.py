@@ -38,7 +38,7 @@ BELOW: dict[str, set[str]] = {
 
 ONLY_IN: dict[str, set[str]] = {
     "openslide": {"slides"},
-    "tifffile": {"slides", "synth"},
+    "tifffile": {"slides"},
     "simplejpeg": {"slides", "synth"},
     "torch": {"nn", "learning", "engines", "stages", "workflow"},
     "typer": {"cli"},
@@ -80,16 +80,14 @@ def violations(room: str, names: Iterator[str]) -> list[str]:
 @pytest.mark.parametrize("module", modules(), ids=lambda m: str(m.relative_to(SOURCE)))
 def test_imports_point_down(module: Path) -> None:
     room = room_of(module)
-    if room == "__init__":
+    if room in ("__init__", "__main__"):
         return
     assert room in BELOW, f"{room} is no room of the design: add it to BELOW, with what it may see"
     assert violations(room, imported(module)) == []
 
 
 def test_the_check_itself_fails_on_a_wrong_import() -> None:
-    assert violations("core", iter(["aspirate.slides.reader.open_slide"])) == [
-        "core may not import aspirate.slides"
-    ]
+    assert violations("core", iter(["aspirate.slides.reader.open_slide"])) == ["core may not import aspirate.slides"]
     assert violations("slides", iter(["aspirate.synth.writer"])) == ["slides may not import aspirate.synth"]
     assert violations("core", iter(["openslide"])) == ["core may not import openslide"]
     assert violations("workflow", iter(["aspirate.slides.reader", "aspirate.core.errors"])) == []

@@ -1,0 +1,1 @@
+"""Words, units, files and errors that all rooms share; imports no other room."""

@@ -1,0 +1,1 @@
+"""From files of a laboratory to pixels, labels and tiles."""

@@ -1,0 +1,1 @@
+"""Thyroid aspirates that nobody has to protect: drawn, labelled, written as slides."""

@@ -1,0 +1,1 @@
+"""What a command does, from files to files."""

@@ -1,0 +1,5 @@
+"""`python -m aspirate`: the same as the command."""
+
+from aspirate.cli.app import main
+
+main()
