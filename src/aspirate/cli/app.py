@@ -193,6 +193,31 @@ def doctor(
         raise typer.Exit(FAILED)
 
 
+@app.command()
+def train(
+    cohort: Annotated[Path, typer.Argument(help="cohort.csv or its folder.")],
+    run: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="Folder of the run; a second start goes on.")],
+    recipe: Annotated[str, typer.Option(help="compact, paper, or a TOML file.")] = "compact",
+    labels: Annotated[str | None, typer.Option(help="UY, US, UV, UYS, UYV, USV or UYSV.")] = None,
+    changes: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting, as malignancy.epochs=5.")
+    ] = None,
+) -> None:
+    """Train one model on a train/validation split; the model is RUN/model."""
+    from aspirate.core.config import parse_changes
+    from aspirate.workflow.recipe import labels_change, load_recipe
+    from aspirate.workflow.train import train as train_
+
+    chosen = parse_changes(changes or []) | labels_change(labels)
+    summary = train_(cohort, load_recipe(recipe, chosen), run, progress)
+    show_figures(summary.figures, None)
+    for slide_id, why in summary.failures.items():
+        err.print(f"left out {slide_id}: {why}", markup=False)
+    out.print(f"model: {summary.model}")
+    if summary.failures:
+        raise typer.Exit(FAILED)
+
+
 @bench.command()
 def read(
     slide: Annotated[Path, typer.Argument(help="A JPEG-tiled TIFF or SVS.")],

@@ -57,3 +57,14 @@ def load_recipe(name: str, changes: dict[str, Any] | None = None) -> Recipe:
                 raise ConfigError(f"{key}: {room} is a value and has no settings beneath it")
         place[last] = value
     return Recipe.of(values, source=f"recipe {name}")
+
+
+def labels_change(labels: str | None) -> dict[str, str]:
+    """`UYS`, as people name label sets, as a change of the recipe; U is always learned from."""
+    if labels is None:
+        return {}
+    letters = labels.upper()
+    own = "".join(letter for letter in "YSV" if letter in letters)
+    if not letters.startswith("U") or not own or sorted(letters) != sorted("U" + own):
+        raise ConfigError(f"--labels {labels}: expected U and some of Y, S, V, as UYS")
+    return {"malignancy.labels": own}

@@ -1,0 +1,156 @@
+"""The two-stage method against planted truth: trained on some sites, tested on slides and a site never seen.
+
+python benchmarks/method.py OUT [--slides 240] [--size 6144] [--train 100] [--set key=value …]
+
+Writes as it goes and resumes: OUT/cohort, OUT/run, OUT/predictions, OUT/figures.json. Test slides are read only after
+training has ended; nothing was tuned on them.
+"""
+
+import argparse
+import csv
+import json
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import shapely
+
+from aspirate.cli.display import progress
+from aspirate.core.config import parse_changes
+from aspirate.core.geometry import Size, TileGrid
+from aspirate.core.labels import Abnormality
+from aspirate.core.ranking import auc
+from aspirate.core.records import Annotation, SlideEntry
+from aspirate.core.store import write_json
+from aspirate.core.tile_file import TileTable, read_tiles, write_tiles
+from aspirate.slides.cohort import Cohort
+from aspirate.slides.tile_labels import tiles_met
+from aspirate.synth.cohort import make_cohort
+from aspirate.synth.settings import SynthSettings
+from aspirate.workflow.predict import load_model
+from aspirate.workflow.recipe import load_recipe
+from aspirate.workflow.train import train
+
+UNSEEN_SITE = "site-C"
+BOOTSTRAPS = 2000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--slides", type=int, default=240)
+    parser.add_argument("--size", type=int, default=6144)
+    parser.add_argument("--train", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=11)
+    parser.add_argument("--run", default="run")
+    parser.add_argument("--set", action="append", default=[])
+    given = parser.parse_args()
+    settings = SynthSettings(slides=given.slides, size=(given.size, given.size), seed=given.seed)
+    folder = given.out / "cohort"
+    with progress("drawing slides", given.slides * given.size**2, "Mpx", per=1_000_000) as advance:
+        make_cohort(settings, folder, workers=2, advance=advance)
+    training, testing = divide(Cohort.read(folder), given.train)
+    Cohort.write(folder / "train.csv", training)
+    summary = train(
+        folder / "train.csv", load_recipe("compact", parse_changes(given.set)), given.out / given.run, progress
+    )
+    results = predict(summary.model, testing, given.out / given.run / "predictions")
+    figures = judge(testing, results, truth_of(folder / "truth.csv"), load_model(summary.model).bundle.confident)
+    write_json(given.out / given.run / "figures.json", {"validation": summary.figures, **figures})
+    print(json.dumps(figures, indent=1))
+
+
+def divide(cohort: Cohort, count: int) -> tuple[list[SlideEntry], list[SlideEntry]]:
+    """The first slides of the seen sites train, patients whole; all others test."""
+    training: list[SlideEntry] = []
+    for entry in cohort.entries:
+        if entry.site != UNSEEN_SITE and len(training) < count:
+            training.append(entry)
+    patients = {entry.patient for entry in training}
+    return training, [entry for entry in cohort.entries if entry.patient not in patients]
+
+
+def predict(model_folder: Path, testing: list[SlideEntry], out: Path) -> dict[str, tuple[float, TileTable]]:
+    """Slide scores and tiles of every test slide; those already there are read."""
+    model = load_model(model_folder)
+    results = {}
+    with progress("predicting", len(testing), "slides") as advance:
+        for entry in testing:
+            tiles, score = out / f"{entry.slide_id}.h5", out / f"{entry.slide_id}.json"
+            if not score.exists():
+                result = model.predict(entry)
+                write_tiles(tiles, result.tiles)
+                write_json(score, result.score)
+            results[entry.slide_id] = (json.loads(score.read_text()), read_tiles(tiles))
+            advance(1)
+    return results
+
+
+def truth_of(path: Path) -> dict[str, list[Annotation]]:
+    groups = defaultdict(list)
+    with path.open(newline="") as file:
+        for row in csv.DictReader(file):
+            x, y, width, height = (float(row[k]) for k in ("x", "y", "width", "height"))
+            box = shapely.box(x, y, x + width, y + height)
+            groups[row["slide_id"]].append(Annotation(box, Abnormality(int(row["abnormality"]))))
+    return groups
+
+
+def oracle(groups: list[Annotation]) -> float:
+    """Share of malignant groups and a quarter of the share of atypical ones."""
+    grades = np.array([group.abnormality for group in groups])
+    return float((grades == 2).mean() + (grades == 1).mean() / 4)
+
+
+def judge(
+    testing: list[SlideEntry],
+    results: dict[str, tuple[float, TileTable]],
+    truth: dict[str, list[Annotation]],
+    confident: float,
+) -> dict[str, object]:
+    informativeness, informative, found, groups = [], [], 0, 0
+    for entry in testing:
+        _, table = results[entry.slide_id]
+        grid = TileGrid(table.size_px0 or Size(0, 0), table.side_px0, table.side_px, table.slide_mpp or 0.25)
+        owners, tiles = tiles_met(grid, truth[entry.slide_id])
+        labels = np.zeros(len(grid), bool)
+        labels[tiles] = True
+        informativeness.append(table.values["informativeness"])
+        informative.append(labels)
+        chosen = table.values["selected"]
+        hit = np.zeros(len(truth[entry.slide_id]), bool)
+        np.logical_or.at(hit, owners, chosen[tiles])
+        found, groups = found + int(hit.sum()), groups + len(hit)
+    flat = np.concatenate(informative)
+    per_slide = [auc(p, y) for p, y in zip(informativeness, informative, strict=True)]
+    figures: dict[str, object] = {
+        "stage1_auc": auc(np.concatenate(informativeness), flat),
+        "stage1_auc_worst_slide": min(per_slide),
+        "group_recall": found / groups,
+        "confident_precision": float(flat[np.concatenate(informativeness) >= confident].mean()),
+    }
+    for name, chosen_slides in (
+        ("all", testing),
+        ("seen_sites", [e for e in testing if e.site != UNSEEN_SITE]),
+        ("unseen_site", [e for e in testing if e.site == UNSEEN_SITE]),
+    ):
+        f = np.array([results[e.slide_id][0] for e in chosen_slides])
+        o = np.array([oracle(truth[e.slide_id]) for e in chosen_slides])
+        y = np.array([bool(e.malignant) for e in chosen_slides])
+        figures[name] = {"slides": len(y), "malignant": int(y.sum()), "auc": auc(f, y), "oracle_auc": auc(o, y)}
+        figures[name] |= {"gap": auc(o, y) - auc(f, y), "gap_95": bootstrap_gap(f, o, y)}  # type: ignore[operator]
+    return figures
+
+
+def bootstrap_gap(f: np.ndarray, o: np.ndarray, y: np.ndarray) -> list[float]:
+    """Paired: oracle and method on the same resampled slides."""
+    rng = np.random.default_rng(0)
+    gaps = []
+    for _ in range(BOOTSTRAPS):
+        pick = rng.integers(0, len(y), len(y))
+        gaps.append(auc(o[pick], y[pick]) - auc(f[pick], y[pick]))
+    return [float(g) for g in np.nanpercentile(gaps, [2.5, 97.5])]
+
+
+if __name__ == "__main__":
+    main()
