@@ -64,5 +64,5 @@ def _show_labels(examination: Examination) -> None:
 
 
 def _by_value(counts: Mapping[str, int]) -> str:
-    """`benign 44, malignant 16`: what there is, without what there is not."""
-    return ", ".join(f"{value} {count}" for value, count in counts.items() if count) or "none"
+    """`benign: 44, malignant: 16`; what there is, without what there is not."""
+    return ", ".join(f"{value}: {count}" for value, count in counts.items() if count) or "none"
