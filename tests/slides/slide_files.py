@@ -127,7 +127,8 @@ def write_slide(path: Path, pixels: Pixels, variety: Variety) -> Path:
                 resolutionunit=variety.resolution[1] if variety.resolution else None,
                 software=False,
             )
-            pixels = halved(pixels)
+            if level + 1 < variety.levels:
+                pixels = halved(pixels)
     return path
 
 
@@ -151,3 +152,11 @@ VARIETIES = {
     "aperio rgb, tiles of 240": Variety(rgb_unmarked, rgb=True, tile=(240, 240), aperio=True),
     "subifds": Variety(subifds=True, bigtiff=True),
 }
+
+
+def corner_sum(path: Path) -> int:
+    """For other processes: opens a slide by itself and reads of it."""
+    from aspirate.slides.reader import open_slide
+
+    with open_slide(path) as slide:
+        return int(slide.read_squares([[40, 40]], 300, 300).sum())

@@ -37,7 +37,10 @@ def describe(path: Path, name: str) -> Description | None:
             properties = dict(handle.properties)
             sizes = tuple(Size(width, height) for width, height in handle.level_dimensions)
     except openslide.OpenSlideError as exc:
-        raise UnreadableSlide(f"{name}: the file is damaged or incomplete ({exc}); copy it again") from exc
+        raise UnreadableSlide(
+            f"{name}: damaged, incomplete or of a kind that is not supported ({exc}); copy the file again, "
+            "or convert it to a JPEG-tiled TIFF"
+        ) from exc
     return Description(properties["openslide.vendor"], sizes, properties)
 
 

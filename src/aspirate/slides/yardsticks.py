@@ -11,14 +11,25 @@ from aspirate.slides.direct import DirectSlide
 from aspirate.slides.threads import for_parts
 
 
-def decode_only(slide: DirectSlide) -> None:
-    """Every tile of level 0 from the file through the JPEG decoder, and nothing else."""
+def decode_all(slide: DirectSlide) -> None:
+    """Every tile of level 0 from the file through the JPEG decoder, each to an array of its own."""
     head = slide.levels[0].head
 
     def decode(part: range) -> None:
-        (pixels,) = slide.scratch(0)
         for tile in part:
-            simplejpeg.decode_jpeg(head + slide.stream(0, tile)[2:], buffer=pixels)
+            simplejpeg.decode_jpeg(head + slide.stream(0, tile)[2:])
+
+    for_parts(decode, len(slide.levels[0].offsets), slide.threads)
+
+
+def decode_all_in_cache(slide: DirectSlide) -> None:
+    """The same into one array, overwritten by each tile: pixels that nobody could use."""
+    head = slide.levels[0].head
+
+    def decode(part: range) -> None:
+        with slide.scratch(0) as pixels:
+            for tile in part:
+                simplejpeg.decode_jpeg(head + slide.stream(0, tile)[2:], buffer=pixels[0])
 
     for_parts(decode, len(slide.levels[0].offsets), slide.threads)
 

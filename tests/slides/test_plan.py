@@ -1,0 +1,65 @@
+"""Plans carried out on numbered pixels, against cutting from a padded picture."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aspirate.core.geometry import Size
+from aspirate.slides.plan import make_plan
+from aspirate.slides.tiff import TiffLevel
+
+
+def fake_level(width: int, height: int, tile_width: int, tile_height: int) -> TiffLevel:
+    nothing = np.empty(0, np.int64)
+    return TiffLevel(Size(width, height), Size(tile_width, tile_height), nothing, nothing, b"")
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    size=st.tuples(st.integers(1, 60), st.integers(1, 60)),
+    tile=st.tuples(st.integers(1, 24), st.integers(1, 24)),
+    patch=st.tuples(st.integers(1, 40), st.integers(1, 40)),
+    corners=st.lists(st.tuples(st.integers(-50, 80), st.integers(-50, 80)), max_size=12),
+    grid=st.booleans(),
+    group_size=st.integers(1, 5),
+)
+def test_plan_puts_every_pixel_in_its_place(
+    size: tuple[int, int],
+    tile: tuple[int, int],
+    patch: tuple[int, int],
+    corners: list[tuple[int, int]],
+    grid: bool,
+    group_size: int,
+) -> None:
+    """Carried out on a level whose pixels are their own numbers, compared with cutting from a padded picture."""
+    level = fake_level(*size, *tile)
+    if grid:
+        corners += [(x, y) for y in range(0, size[1], patch[1]) for x in range(0, size[0], patch[0])]
+    xy_px = np.array(corners, np.int64).reshape(-1, 2)
+    numbers = np.arange(1, size[0] * size[1] + 1).reshape(size[1], size[0])
+    tiled = np.pad(numbers, ((0, level.rows * tile[1] - size[1]), (0, level.columns * tile[0] - size[0])))
+    wide = np.pad(numbers, 140)
+    expected = [wide[y + 140 : y + 140 + patch[1], x + 140 : x + 140 + patch[0]] for x, y in corners]
+
+    out = np.zeros((len(corners), patch[1], patch[0]), np.int64)
+    plan = make_plan(level, xy_px, patch[0], patch[1], group_size)
+    assert len(np.unique(plan.tiles)) == len(plan.tiles)
+    for group in range(len(plan.run_starts) - 1):
+        slots = []
+        for index in plan.tiles[group * group_size : (group + 1) * group_size]:
+            row, column = divmod(int(index), level.columns)
+            slots.append(tiled[row * tile[1] :, column * tile[0] :][: tile[1], : tile[0]])
+        for p, p_end, step, y, y_end, x, x_end, a, b, v, v_end, u, u_end in plan.runs[
+            plan.run_starts[group] : plan.run_starts[group + 1]
+        ].tolist():
+            assert (out[p:p_end:step, y:y_end, x:x_end] == 0).all(), "a pixel is written twice"
+            out[p:p_end:step, y:y_end, x:x_end] = np.stack(slots)[a:b, v:v_end, u:u_end]
+    for found, wanted in zip(out, expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    assert plan.ragged.tolist() == [i for i, wanted in enumerate(expected) if (wanted == 0).any()]
+
+
+def test_grid_of_tiles_is_copied_in_few_runs() -> None:
+    level = fake_level(4096, 4096, 256, 256)
+    corners = np.stack(np.meshgrid(np.arange(32) * 128, np.arange(32) * 128), axis=-1).reshape(-1, 2)
+    assert len(make_plan(level, corners, 128, 128, group_size=4).runs) == 1024 // 4
