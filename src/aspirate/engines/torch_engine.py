@@ -19,7 +19,8 @@ class TorchEngine:
     def score(self, tiles: NDArray[np.uint8]) -> NDArray[np.float32]:
         scores = np.empty(len(tiles), np.float32)
         for start in range(0, len(tiles), BATCH):
-            batch = torch.from_numpy(tiles[start : start + BATCH]).to(self.device).permute(0, 3, 1, 2)
+            pixels = np.array(tiles[start : start + BATCH])  # a copy, as tiles on disk may not be written to
+            batch = torch.from_numpy(pixels).to(self.device).permute(0, 3, 1, 2)
             with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.bf16):
                 found = self.net(batch)[:, 0]
             scores[start : start + BATCH] = found.float().cpu().numpy()

@@ -34,6 +34,7 @@ class TileBank:
     def add(self, name: str, tiles: NDArray[np.uint8]) -> None:
         with atomic_path(self.path(name)) as part, part.open("wb") as file:
             np.save(file, tiles)
+        self._open.cache_clear()  # of what was there before
 
     def count(self, name: str) -> int:
         return len(self._open(name))
@@ -53,7 +54,7 @@ class TileBank:
     def _map(self, name: str) -> NDArray[np.uint8]:
         try:
             stack: NDArray[np.uint8] = np.load(self.path(name), mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, EOFError) as error:
             raise AspirateError(
                 f"{self.path(name)}: the cached tiles cannot be read ({error}); remove the file to make it anew"
             ) from error
