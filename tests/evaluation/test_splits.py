@@ -1,0 +1,86 @@
+"""Who is held out: patients stay together, every part has its share, and chance has no say but by the seed."""
+
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aspirate.core.errors import ConfigError
+from aspirate.core.records import SlideEntry
+from aspirate.evaluation.splits import deal, holdout
+
+Kind = tuple[int, int, bool]
+
+
+def cohort(patients: list[tuple[int, list[tuple[bool | None, int | None]]]]) -> list[SlideEntry]:
+    """Slides (malignant, bethesda) of numbered patients."""
+    return [
+        SlideEntry(f"s{number}-{i}", Path("x"), f"p{number}", malignant, bethesda)
+        for number, slides in patients
+        for i, (malignant, bethesda) in enumerate(slides)
+    ]
+
+
+def kind_by_hand(slides: list[SlideEntry], annotated: frozenset[str]) -> Kind:
+    y = max({None: -1, False: 0, True: 1}[s.malignant] for s in slides)
+    return y, max(s.bethesda or 0 for s in slides), any(s.slide_id in annotated for s in slides)
+
+
+labels = st.tuples(st.sampled_from([None, False, True]), st.sampled_from([None, 2, 3, 4, 5, 6]))
+
+
+@given(
+    st.lists(st.lists(labels, min_size=1, max_size=3), min_size=6, max_size=60), st.integers(2, 6), st.integers(0, 9)
+)
+def test_parts_are_fair_and_keep_patients_whole(
+    slides: list[list[tuple[bool | None, int | None]]], parts: int, seed: int
+) -> None:
+    entries = cohort(list(enumerate(slides)))
+    annotated = frozenset(e.slide_id for e in entries if hash(e.slide_id) % 3 == 0)
+    part_of = deal(entries, parts, seed, annotated)
+    assert set(part_of) == {e.slide_id for e in entries}
+
+    parts_of_patient = defaultdict(set)
+    by_patient = defaultdict(list)
+    for entry in entries:
+        parts_of_patient[entry.patient].add(part_of[entry.slide_id])
+        by_patient[entry.patient].append(entry)
+    assert all(len(found) == 1 for found in parts_of_patient.values())
+
+    in_all = Counter(min(found) for found in parts_of_patient.values())
+    assert max(in_all.values()) - min(in_all[p] for p in range(parts)) <= 1
+    of_kind: defaultdict[Kind, Counter[int]] = defaultdict(Counter)
+    for patient, own in by_patient.items():
+        of_kind[kind_by_hand(own, annotated)][min(parts_of_patient[patient])] += 1
+    for counts in of_kind.values():
+        assert max(counts.values()) - min(counts[p] for p in range(parts)) <= 1
+
+
+def test_the_same_seed_deals_the_same_whatever_the_order_of_the_table() -> None:
+    rng = np.random.default_rng(0)
+    entries = cohort([(n, [(bool(rng.integers(2)), int(rng.integers(2, 7)))]) for n in range(40)])
+    first = deal(entries, 5, seed=1)
+    assert deal(entries[::-1], 5, seed=1) == first
+    assert deal(entries, 5, seed=2) != first
+    malignant = Counter(first[e.slide_id] for e in entries if e.malignant)
+    assert max(malignant.values()) - min(malignant.values()) <= 1, "neighbouring kinds are dealt on, not anew"
+
+
+def test_slides_of_unknown_patients_are_their_own() -> None:
+    entries = [SlideEntry(f"s{i}", Path("x")) for i in range(4)]
+    assert sorted(deal(entries, 4, seed=0).values()) == [0, 1, 2, 3]
+
+
+def test_fewer_patients_than_parts_are_refused() -> None:
+    entries = cohort([(1, [(True, 6)] * 5), (2, [(False, 2)] * 5)])
+    with pytest.raises(ConfigError, match="2 patients cannot be dealt into 3 parts; use fewer parts"):
+        deal(entries, 3, seed=0)
+    assert set(deal(entries, 2, seed=0).values()) == {0, 1}
+
+
+def test_holdout_is_one_part_against_the_rest() -> None:
+    split = holdout({"a": 0, "b": 1, "c": 2, "d": 0}, validation_part=2)
+    assert (split.train, split.validation, split.test) == (("a", "b", "d"), ("c",), ())
