@@ -1,6 +1,7 @@
 """A whole synthetic cohort on disk: slides, labels, annotations, truth."""
 
 import csv
+import gc
 import io
 import json
 import time
@@ -59,9 +60,9 @@ class _Job:
     encoding: Encoding
 
     def __call__(self, advance: Advance) -> None:
-        renderer = SlideRenderer(self.plan)
         with atomic_path(self.path) as part:
-            write_slide(part, self.plan.size_px0, renderer.region, self.encoding, advance)
+            write_slide(part, self.plan.size_px0, SlideRenderer(self.plan).region, self.encoding, advance)
+        gc.collect()  # a renderer's caches refer to itself, so nothing else would free them before the next slide
 
 
 def make_cohort(settings: SynthSettings, out: Path, workers: int = 1, advance: Advance = silent) -> SynthSummary:
