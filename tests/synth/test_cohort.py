@@ -2,6 +2,7 @@
 
 import csv
 import errno
+import gc
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from aspirate.core.errors import AspirateError, ConfigError
 from aspirate.slides.annotations import AnnotationIndex
 from aspirate.slides.cohort import Cohort
 from aspirate.synth.cohort import SynthSummary, make_cohort
+from aspirate.synth.render import SlideRenderer
 from aspirate.synth.settings import SynthSettings
 
 SETTINGS = SynthSettings(slides=4, size=(1300, 1024), seed=5, annotated=0.5)
@@ -140,3 +142,8 @@ def test_ctrl_c_leaves_nothing_half_written(tmp_path: Path, workers: int) -> Non
     left = list(slides.iterdir())
     assert [p for p in left if p.suffix != ".tiff"] == []
     assert not (tmp_path / "out" / "cohort.csv").exists()
+
+
+def test_a_drawn_slide_is_forgotten(tmp_path: Path) -> None:
+    make_cohort(SynthSettings(slides=2, size=(1024, 1024), annotated=0.0), tmp_path)
+    assert not [thing for thing in gc.get_objects() if isinstance(thing, SlideRenderer)]
