@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from aspirate.core.config import Settings
@@ -24,7 +24,7 @@ from aspirate.learning.augment import AugmentSettings, augment, shifted
 from aspirate.learning.device import Compute
 from aspirate.learning.loop import FitPlan, Watch, fit
 from aspirate.learning.tile_bank import TileBank
-from aspirate.nn.ordinal import UNKNOWN, MalignancyLoss
+from aspirate.nn.ordinal import RANKS, UNKNOWN, MalignancyLoss
 from aspirate.nn.tile_net import TileNet, seeded
 
 KEPT = "kept"
@@ -54,6 +54,16 @@ class MalignancySettings(Settings):
     weight_decay: float = Field(1e-4, ge=0)
     schedule: Literal["constant", "cosine"] = "cosine"
     augment: AugmentSettings = AugmentSettings()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if unknown := set(self.weights) - set(RANKS):
+            raise ValueError(f"weights: {', '.join(sorted(unknown))} is no label; use {', '.join(RANKS)}")
+        if self.two_heads and ("Y" not in self.labels or self.labels == "Y"):
+            raise ValueError(
+                f"two_heads: the first learns from Y, the second from S or V; labels={self.labels} has one"
+            )
+        return self
 
 
 @dataclass(frozen=True, slots=True)
