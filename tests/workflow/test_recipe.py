@@ -57,6 +57,7 @@ def test_single_settings_are_changed_as_typed() -> None:
         ("malignancy.epochs=0", r"malignancy\.epochs: .*got 0"),
         ("malignancy.epochs=many", r"malignancy\.epochs: .*got 'many'"),
         ("malignancy.labels=YX", r"malignancy\.labels: .*got 'YX'"),
+        ("malignancy.weights.X=1", r"malignancy: weights: X is no label"),
         ("malignancy.encoder.width=2", r"malignancy\.encoder\.width: encoder is a value"),
         ("malignancy.epochs", r"--set malignancy\.epochs: expected key=value"),
         ("=5", r"--set =5: expected key=value"),
