@@ -1,12 +1,13 @@
 """What a method says of each slide, as a record and as `predictions.csv`."""
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import astuple, dataclass, fields
 from io import StringIO
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, get_args
 
+from aspirate.core.errors import TableError
 from aspirate.core.store import write_text
 
 Status = Literal["ok", "inadequate", "failed"]
@@ -48,3 +49,60 @@ def _cell(value: object) -> str:
     if isinstance(value, bool):
         return str(int(value))
     return f"{value:.6g}" if isinstance(value, float) else str(value).replace("\n", " ")
+
+
+def read_predictions(path: Path) -> tuple[Prediction, ...]:
+    """What `write_predictions` wrote, numbers to six digits; all that is wrong is said at once."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            header, *rows = list(csv.reader(file)) or [[]]
+    except OSError as error:
+        raise TableError(str(path), [f"cannot be read ({error.strerror}); check the path"]) from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise TableError(str(path), [f"is no table in UTF-8 ({error}); restore it, or predict again"]) from error
+    missing = [name for name in COLUMNS if name not in header]
+    if missing:
+        raise TableError(str(path), [f"has no column {', '.join(missing)}; restore it, or predict again"])
+    predictions, problems = [], []
+    for number, cells in enumerate(rows, start=2):
+        try:
+            predictions.append(_prediction(dict(zip(header, cells, strict=True))))
+        except ValueError as error:
+            problems.append(f"row {number}: {error}; correct it, or predict again")
+    if problems:
+        raise TableError(str(path), problems)
+    return tuple(predictions)
+
+
+def _flag(text: str) -> bool:
+    if text not in ("0", "1"):
+        raise ValueError("expected 0 or 1")
+    return text == "1"
+
+
+def _status(text: str) -> Status:
+    for status in get_args(Status):
+        if text == status:
+            return status  # type: ignore[no-any-return]
+    raise ValueError(f"expected one of {', '.join(get_args(Status))}")
+
+
+_READ: Mapping[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("malignant", "predicted_malignant", "adequate"), _flag),
+    **dict.fromkeys(("bethesda", "predicted_bethesda", "informative_tiles"), int),
+    **dict.fromkeys(("score", "probability"), float),
+    "status": _status,
+}
+_TEXTS = ("slide_id", "fold", "method", "error")
+
+
+def _prediction(cells: Mapping[str, str]) -> Prediction:
+    values: dict[str, Any] = {name: cells[name] for name in _TEXTS}
+    for name, read in _READ.items():
+        if not cells[name] and name != "status":
+            continue  # unknown, which is the default
+        try:
+            values[name] = read(cells[name])
+        except ValueError as error:
+            raise ValueError(f"{name} {cells[name]!r}: {error}") from error
+    return Prediction(**values)
