@@ -1,4 +1,4 @@
-"""Scores by torch, on whatever device it finds."""
+"""Scores by torch, on the device the net is on unless told otherwise."""
 
 import numpy as np
 import torch
@@ -11,8 +11,9 @@ BATCH = 64
 class TorchEngine:
     """`score`: (N, side, side, 3) bytes → (N,) scores in fp32."""
 
-    def __init__(self, net: nn.Module, device: str = "cpu", bf16: bool = False) -> None:
-        self.device, self.bf16 = torch.device(device), bf16
+    def __init__(self, net: nn.Module, device: str | None = None, bf16: bool = False) -> None:
+        of_net = next((parameter.device for parameter in net.parameters()), torch.device("cpu"))
+        self.device, self.bf16 = of_net if device is None else torch.device(device), bf16
         self.net = net.eval().to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     @torch.inference_mode()

@@ -120,7 +120,7 @@ def fit(
             for group in optimiser.param_groups:
                 group["lr"] = plan.rate(state.step)
             with fabric.autocast():
-                loss = learner.loss(module, batch)
+                loss = learner.loss(module, fabric.to_device(batch))
             fabric.backward(loss)
             wrapped.step()
             wrapped.zero_grad(set_to_none=True)

@@ -120,13 +120,8 @@ class InformativenessLearner:
         self.bank, self.side_px, self.settings, self.seed = bank, side_px, settings, seed
         self.drawn = [f"{name}.{DRAWN}" for name in train]
         self.marked = _rows(bank, [f"{name}.{MARKED}" for name in train])
-        self.held_marked = self._held(f"{name}.{MARKED}" for name in validation)
-        self.held_drawn = self._held(f"{name}.{DRAWN}" for name in validation)
+        self.held = list(validation)
         self.module = seeded(seed, lambda: TileNet(settings.encoder, side_px))
-
-    def _held(self, names: Any) -> NDArray[np.uint8]:
-        stacks = [self._centre(self.bank.stack(name)) for name in names if self.bank.has(name)]
-        return np.concatenate(stacks) if stacks else np.empty((0, self.side_px, self.side_px, 3), np.uint8)
 
     def _centre(self, patches: NDArray[np.uint8]) -> NDArray[np.uint8]:
         margin = (patches.shape[1] - self.side_px) // 2
@@ -152,9 +147,15 @@ class InformativenessLearner:
         tiles, informative = batch
         return binary_cross_entropy_with_logits(module(tiles)[:, 0].float(), informative)
 
-    def validate(self, module: nn.Module) -> Mapping[str, float]:
+    def held_scores(self, module: nn.Module, kind: str) -> NDArray[np.float32]:
+        """Of all marked or drawn tiles of slides not trained on, which stay on disk."""
         engine = TorchEngine(module)
-        marked, drawn = engine.score(self.held_marked), engine.score(self.held_drawn)
+        names = [f"{name}.{kind}" for name in self.held]
+        scores = [engine.score(self._centre(self.bank.stack(name))) for name in names if self.bank.has(name)]
+        return np.concatenate(scores) if scores else np.empty(0, np.float32)
+
+    def validate(self, module: nn.Module) -> Mapping[str, float]:
+        marked, drawn = self.held_scores(module, MARKED), self.held_scores(module, DRAWN)
         mean = float(sigmoid(marked).mean())
         against = np.concatenate([marked, drawn])
         return {
@@ -188,7 +189,7 @@ def train_informativeness(
         schedule=settings.schedule,
     )
     history = fit(learner, plan, folder, compute, watch)
-    held = sigmoid(TorchEngine(learner.module).score(learner.held_marked))
+    held = sigmoid(learner.held_scores(learner.module, MARKED))
     return Informativeness(learner.module, confident_from(held, settings.recall), history)
 
 

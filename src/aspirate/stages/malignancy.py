@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from aspirate.core.config import Settings
 from aspirate.core.ranking import concordance
 from aspirate.core.records import SlideEntry
+from aspirate.engines.torch_engine import TorchEngine
 from aspirate.learning.augment import AugmentSettings, augment, shifted
 from aspirate.learning.device import Compute
 from aspirate.learning.loop import FitPlan, Watch, fit
@@ -28,7 +29,6 @@ from aspirate.nn.ordinal import RANKS, UNKNOWN, MalignancyLoss
 from aspirate.nn.tile_net import TileNet, seeded
 
 KEPT = "kept"
-SCORE_BATCH = 64
 
 
 class MalignancySettings(Settings):
@@ -154,10 +154,7 @@ class MalignancyLearner:
         return {"judged": judged, "auc": by["Y"], "concordance_bethesda": by["S"]}
 
     def _slide_score(self, module: nn.Module, entry: SlideEntry) -> float:
-        tiles = self.bank.stack(f"{entry.slide_id}.{KEPT}")
-        batches = (tiles[i : i + SCORE_BATCH] for i in range(0, len(tiles), SCORE_BATCH))
-        scores = [module(torch.from_numpy(np.array(batch)).permute(0, 3, 1, 2))[:, 0] for batch in batches]
-        return float(torch.cat(scores).mean())
+        return float(TorchEngine(module).score(self.bank.stack(f"{entry.slide_id}.{KEPT}")).mean())
 
 
 def _known_concordance(scores: NDArray[np.float64], ranks: NDArray[np.int64]) -> float:
