@@ -88,6 +88,27 @@ def test_a_killed_run_goes_on_to_the_same_weights(tmp_path: Path, die_at: int) -
     assert weights(again.module) == weights(whole.module)
 
 
+class PictureLearner(LineLearner):
+    """Convolutions, whose weights and momentum lie in memory in another order than that of their axes."""
+
+    def __init__(self, die_at: int | None = None) -> None:
+        super().__init__(judged=[1.0, 2.0], die_at=die_at)
+        self.module = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(288, 1))
+
+    def batch(self, step: int) -> tuple[Tensor, Tensor]:
+        x, y = super().batch(step)
+        return x.mean(1)[:, None, None, None] * torch.linspace(-1, 1, 192).view(1, 3, 8, 8), y
+
+
+def test_the_momentum_of_convolutions_is_taken_up_in_its_order(tmp_path: Path) -> None:
+    whole, again = PictureLearner(), PictureLearner()
+    fit(whole, plan(epochs=2, save_every_s=0), tmp_path / "whole", CPU)
+    with pytest.raises(Killed):
+        fit(PictureLearner(die_at=7), plan(epochs=2, save_every_s=0), tmp_path / "killed", CPU)
+    fit(again, plan(epochs=2, save_every_s=0), tmp_path / "killed", CPU)
+    assert weights(again.module) == weights(whole.module)
+
+
 def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:
     first = LineLearner()
     history = fit(first, plan(), tmp_path, CPU)

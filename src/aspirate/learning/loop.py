@@ -188,5 +188,6 @@ def _resume(folder: Path, module: nn.Module, optimiser: torch.optim.Optimizer, p
     module.load_state_dict(without_prefix("module", tensors))
     for name, momentum in without_prefix("momentum", tensors).items():
         parameter = list(module.parameters())[int(name)]
-        optimiser.state[parameter]["momentum_buffer"] = momentum.to(parameter.device)
+        # in the parameter's own order of axes: the fused step walks through both as they lie in memory
+        optimiser.state[parameter]["momentum_buffer"] = torch.empty_like(parameter).copy_(momentum)
     return State(note["step"], note["losses"], note["history"], without_prefix("best", tensors))
