@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from aspirate.core.errors import ConfigError
 from aspirate.core.records import SlideEntry
-from aspirate.evaluation.splits import deal, holdout
+from aspirate.evaluation.splits import choose_holdout, deal, holdout
 
 Kind = tuple[int, int, bool]
 
@@ -84,3 +84,42 @@ def test_fewer_patients_than_parts_are_refused() -> None:
 def test_holdout_is_one_part_against_the_rest() -> None:
     split = holdout({"a": 0, "b": 1, "c": 2, "d": 0}, validation_part=2)
     assert (split.train, split.validation, split.test) == (("a", "b", "d"), ("c",), ())
+
+
+def test_the_part_held_out_has_what_both_sides_need() -> None:
+    """Two malignant and two annotated patients among twenty: most parts would lack one or the other."""
+    entries = cohort([(n, [(n in (4, 11), 6 if n in (4, 11) else 2)]) for n in range(20)])
+    annotated = frozenset({"s2-0", "s7-0"})
+    for seed in range(20):
+        split = choose_holdout(entries, 4, seed, annotated, "YS")
+        for side in (split.train, split.validation):
+            assert {e.malignant for e in entries if e.slide_id in side} == {False, True}
+            assert annotated & set(side)
+        assert sorted(split.train + split.validation) == sorted(e.slide_id for e in entries)
+        assert choose_holdout(entries, 4, seed, annotated, "YS") == split
+
+
+@pytest.mark.parametrize(
+    ("malignant", "annotated", "labels", "told"),
+    [
+        ({3}, {1, 2}, "YS", r"no malignant slide to (learn from|validate on)"),
+        ({3, 4}, {1}, "Y", r"no annotated slide to (learn from|validate on)"),
+        (set(), {1, 2}, "S", r"no malignant slide to validate on"),
+    ],
+)
+def test_a_cohort_that_cannot_be_divided_is_refused(
+    malignant: set[int], annotated: set[int], labels: str, told: str
+) -> None:
+    entries = cohort([(n, [(n in malignant, 2 + n % 3)]) for n in range(12)])
+    with pytest.raises(ConfigError, match=told + r".*; use fewer parts .*, or label more patients"):
+        choose_holdout(entries, 4, 0, frozenset(f"s{n}-0" for n in annotated), labels)
+
+
+def test_one_category_to_learn_from_is_too_few_for_S() -> None:
+    entries = cohort([(n, [(n % 2 == 0, 4 if n else 5)]) for n in range(8)])
+    everywhere = frozenset(e.slide_id for e in entries)
+    assert "s0-0" in choose_holdout(entries, 4, 0, everywhere, "YS").train
+    same = cohort([(n, [(n % 2 == 0, 4)]) for n in range(8)])
+    with pytest.raises(ConfigError, match="no second TBS category to learn from"):
+        choose_holdout(same, 4, 0, everywhere, "S")
+    assert choose_holdout(same, 4, 0, everywhere, "Y").validation

@@ -76,17 +76,19 @@ def test_a_recipe_that_is_not_there_or_no_toml(tmp_path: Path) -> None:
         load_recipe(str(tmp_path / "r.toml"))
 
 
-def test_a_run_folder_belongs_to_one_recipe(tmp_path: Path) -> None:
+def test_a_run_folder_belongs_to_one_recipe_and_one_cohort(tmp_path: Path) -> None:
     run = tmp_path / "run"
     recipe = load_recipe("compact", {"malignancy.weights": {"S": 0.5}})
-    RunFolder(run).claim(recipe)
+    RunFolder(run).claim(recipe, "these slides")
     before = {p: p.read_bytes() for p in run.iterdir()}
-    RunFolder(run).claim(recipe)
+    RunFolder(run).claim(recipe, "these slides")
     with pytest.raises(ConfigError, match="holds a run with other settings"):
-        RunFolder(run).claim(load_recipe("compact"))
+        RunFolder(run).claim(load_recipe("compact"), "these slides")
+    with pytest.raises(ConfigError, match="other slides, labels or annotations"):
+        RunFolder(run).claim(recipe, "those slides")
     assert {p: p.read_bytes() for p in run.iterdir()} == before
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").write_text("mine")
     with pytest.raises(ConfigError, match="not empty and not a run"):
-        RunFolder(tmp_path / "other").claim(recipe)
+        RunFolder(tmp_path / "other").claim(recipe, "these slides")
     assert [p.name for p in (tmp_path / "other").iterdir()] == ["thesis.txt"]

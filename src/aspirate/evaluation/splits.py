@@ -20,12 +20,17 @@ class Split:
 
 
 def deal(
-    entries: Sequence[SlideEntry], parts: int, seed: int, annotated: frozenset[str] = frozenset()
+    entries: Sequence[SlideEntry],
+    parts: int,
+    seed: int,
+    annotated: frozenset[str] = frozenset(),
+    by_kind: bool = True,
 ) -> dict[str, int]:
     """A part 0 … parts − 1 for each slide.
 
     Patients of one kind (malignant, highest category, annotated or not) are shuffled and dealt out one by one, each
-    kind going on where the last one stopped, so that parts differ by at most one patient of a kind and in all.
+    kind going on where the last one stopped, so that parts differ by at most one patient of a kind and in all. Not by
+    kind, parts differ by at most one patient in all.
     """
     patients: defaultdict[str, list[SlideEntry]] = defaultdict(list)
     for entry in entries:
@@ -36,7 +41,7 @@ def deal(
         )
     kinds: defaultdict[tuple[int, int, int], list[str]] = defaultdict(list)
     for patient in sorted(patients):
-        kinds[_kind(patients[patient], annotated)].append(patient)
+        kinds[_kind(patients[patient], annotated) if by_kind else (0, 0, 0)].append(patient)
     rng = np.random.default_rng(seed)
     part_of: dict[str, int] = {}
     turn = 0
@@ -51,6 +56,50 @@ def _kind(slides: Sequence[SlideEntry], annotated: frozenset[str]) -> tuple[int,
     malignant = max(-1 if s.malignant is None else int(s.malignant) for s in slides)
     bethesda = max(0 if s.bethesda is None else s.bethesda for s in slides)
     return malignant, bethesda, int(any(s.slide_id in annotated for s in slides))
+
+
+SHUFFLES = 100
+"""So many are tried before a cohort is refused."""
+
+
+def choose_holdout(
+    entries: Sequence[SlideEntry], parts: int, seed: int, annotated: frozenset[str], labels: str
+) -> Split:
+    """One part to validate on, the first that leaves both sides with what they need.
+
+    Parts are dealt by kind, and only where none of these will do (two malignant patients, two others annotated) by
+    chance. Either side needs annotated slides, to learn stage 1 and to stop it. Slides to learn from need two values of Y and
+    S where these are in `labels`; slides to validate on need both values of Y, to calibrate a probability.
+    """
+    by_id = {entry.slide_id: entry for entry in entries}
+    fewest: list[str] | None = None
+    for shuffle in range(SHUFFLES):
+        part_of = deal(entries, parts, seed + shuffle, annotated, by_kind=shuffle == 0)
+        for part in range(parts):
+            split = holdout(part_of, part)
+            lacking = _lacking([by_id[i] for i in split.train], annotated, labels, "to learn from")
+            lacking += _lacking([by_id[i] for i in split.validation], annotated, "Y", "to validate on")
+            if not lacking:
+                return split
+            if fewest is None or len(lacking) < len(fewest):
+                fewest = lacking
+    raise ConfigError(
+        f"{len(entries)} slides cannot be divided into {parts} parts of which one validates: there would be no "
+        f"{' and no '.join(fewest or [])}; use fewer parts (--set parts=2), or label more patients"
+    )
+
+
+def _lacking(slides: Sequence[SlideEntry], annotated: frozenset[str], labels: str, use: str) -> list[str]:
+    lacking = []
+    if not any(slide.slide_id in annotated for slide in slides):
+        lacking.append(f"annotated slide {use}")
+    malignant = {slide.malignant for slide in slides}
+    if "Y" in labels:
+        named = ((False, "benign"), (True, "malignant"))
+        lacking += [f"{name} slide {use}" for value, name in named if value not in malignant]
+    if "S" in labels and len({slide.bethesda for slide in slides} - {None}) < 2:
+        lacking.append(f"second TBS category {use}")
+    return lacking
 
 
 def holdout(part_of: Mapping[str, int], validation_part: int = 0) -> Split:

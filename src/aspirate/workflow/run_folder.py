@@ -1,11 +1,15 @@
 """Where a training keeps its files, and whose folder it is."""
 
+import hashlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from aspirate.core.config import Settings
 from aspirate.core.errors import ConfigError
 from aspirate.core.store import PROVENANCE_FILE, TILE_FOLDER, provenance, write_json, write_text
+from aspirate.slides.annotations import AnnotationIndex
+from aspirate.slides.cohort import Cohort
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +52,33 @@ class RunFolder:
     def tiles(self, slide_id: str) -> Path:
         return self.root / TILE_FOLDER / f"{slide_id}.h5"
 
-    def claim(self, settings: Settings) -> None:
-        """Mark the folder as this run's, unless it is another's."""
+    def claim(self, settings: Settings, cohort: str) -> None:
+        """Mark the folder as the run of these settings on this cohort, unless it is another's."""
         if not self.config.exists():
             if self.root.exists() and (not self.root.is_dir() or any(self.root.iterdir())):
                 raise ConfigError(f"{self.root}: is not empty and not a run of this program; choose another folder")
-            write_text(self.config, settings.to_toml())
-            write_json(self.root / PROVENANCE_FILE, provenance(settings.model_dump(mode="json")))
+            write_json(self.root / PROVENANCE_FILE, provenance(settings.model_dump(mode="json")) | {"cohort": cohort})
+            write_text(self.config, settings.to_toml())  # last: where it is, the folder is a run's
             return
         if type(settings).from_toml(self.config) != settings:
             raise ConfigError(
                 f"{self.root}: holds a run with other settings (see {self.config}); choose another folder"
             )
+        if json.loads((self.root / PROVENANCE_FILE).read_text(encoding="utf-8")).get("cohort", cohort) != cohort:
+            raise ConfigError(
+                f"{self.root}: holds a run on other slides, labels or annotations; choose another folder, or remove it"
+            )
+
+
+def cohort_fingerprint(cohort: Cohort, annotations: AnnotationIndex) -> str:
+    """The same for the same slides, labels and annotations, wherever they lie and whatever else the table says."""
+    digest = hashlib.sha256()
+    for e in cohort.entries:
+        digest.update(f"{e.slide_id}\t{e.patient}\t{e.malignant}\t{e.bethesda}\t{e.mpp}\n".encode())
+    for slide_id in sorted(annotations.slide_ids):
+        digest.update(f"{slide_id}\n".encode())
+        for path in annotations.files.get(slide_id, ()):
+            digest.update(path.read_bytes())
+        for mark in annotations.rows.get(slide_id, ()):
+            digest.update(f"{mark.geometry_px0.wkt} {mark.abnormality}\n".encode())
+    return digest.hexdigest()[:16]

@@ -16,7 +16,7 @@ from aspirate.core.records import SlideEntry
 from aspirate.core.store import write_json
 from aspirate.core.tile_file import TileTable, read_tiles, write_tiles
 from aspirate.engines.torch_engine import TorchEngine
-from aspirate.evaluation.splits import Split, deal, holdout
+from aspirate.evaluation.splits import Split, choose_holdout
 from aspirate.learning.checkpoints import tensors_sha256
 from aspirate.learning.device import Compute, choose_compute
 from aspirate.learning.tile_bank import TileBank
@@ -41,7 +41,7 @@ from aspirate.stages.slide_score import adequacy, slide_score
 from aspirate.workflow.bundle import Bundle, save_bundle
 from aspirate.workflow.predict import judged
 from aspirate.workflow.recipe import Recipe
-from aspirate.workflow.run_folder import RunFolder
+from aspirate.workflow.run_folder import RunFolder, cohort_fingerprint
 from aspirate.workflow.screen import score_tiles
 
 REFERENCE_TILES = 32
@@ -63,9 +63,14 @@ def train(cohort_path: Path, recipe: Recipe, run: Path, stages: Stages = silent_
     with stages("checking", len(cohort.entries), "slides") as advance:
         examination = examine(cohort_path, advance=advance)
     refuse_untrainable(examination, recipe)
-    folder.claim(recipe)
     training = _Training(cohort, examination, recipe, folder, stages)
-    return training.whole()
+    split = None if folder.splits.exists() else training.split()
+    folder.claim(recipe, cohort_fingerprint(cohort, training.annotations))
+    if split is None:  # as it was at the first start, should a slide have become unreadable since
+        split = Split(**json.loads(folder.splits.read_text(encoding="utf-8")))
+    else:
+        write_json(folder.splits, asdict(split))
+    return training.whole(split)
 
 
 def refuse_untrainable(examination: Examination, recipe: Recipe) -> None:
@@ -90,16 +95,16 @@ class _Training:
         self.failures = {
             finding.slide_id: finding.what
             for finding in examination.findings
-            if finding.level == "error" and finding.slide_id is not None
+            if finding.level == "error" and finding.slide_id is not None and finding.slide_id not in mpp
         }
         self.entries = {
             e.slide_id: replace(e, mpp=mpp[e.slide_id]) for e in cohort.entries if e.slide_id in mpp and e.bethesda != 1
         }
+        self.annotated = frozenset(slide.slide_id for slide in examination.slides if slide.annotations)
         self.compute: Compute = choose_compute(recipe.precision)
         self.bank = TileBank(folder.cache)
 
-    def whole(self) -> TrainSummary:
-        split = self.split()
+    def whole(self, split: Split) -> TrainSummary:
         self.collect()
         informativeness = self.informativeness(split)
         self.screen(informativeness)
@@ -108,12 +113,9 @@ class _Training:
         return TrainSummary(self.folder.model, bundle.figures, self.failures)
 
     def split(self) -> Split:
-        if self.folder.splits.exists():
-            return Split(**json.loads(self.folder.splits.read_text(encoding="utf-8")))
-        annotated = frozenset(self.annotations.slide_ids)
-        split = holdout(deal(list(self.entries.values()), self.recipe.parts, self.recipe.seed, annotated))
-        write_json(self.folder.splits, asdict(split))
-        return split
+        recipe = self.recipe
+        entries = list(self.entries.values())
+        return choose_holdout(entries, recipe.parts, recipe.seed, self.annotated, recipe.malignancy.labels)
 
     def collect(self) -> None:
         """Pixels of stage 1 from every slide; one that fails is left out from here on."""
@@ -225,7 +227,7 @@ class _Training:
             informativeness=informativeness.net,
             malignancy=learner.module.net,
             confident=informativeness.threshold,
-            cuts={label: learner.module.objective.cuts_of(label).tolist() for label in self.recipe.malignancy.labels},
+            cuts={label: learner.module.objective.cuts_of(label).tolist() for label in self.labels_of_score},
             threshold=decision_threshold(f, y),
             calibration=fit_calibration(f, y),
             mpp_range=(min(resolutions), max(resolutions)),
@@ -243,6 +245,11 @@ class _Training:
         write_json(self.folder.metrics, bundle.figures)
         return bundle
 
+    @property
+    def labels_of_score(self) -> str:
+        """Labels whose cuts divide the slide score; with two heads it is the first head's, which has Y alone."""
+        return "Y" if self.recipe.malignancy.two_heads else self.recipe.malignancy.labels
+
     def prediction(self, bundle: Bundle, entry: SlideEntry, score: float) -> Prediction:
         table = read_tiles(self.folder.tiles(entry.slide_id))
         confident = table.values["informativeness"] >= bundle.confident
@@ -250,7 +257,7 @@ class _Training:
         return judged(bundle, entry, score, enough, fold="validation")
 
     def kept(self, entry: SlideEntry) -> NDArray[np.uint8]:
-        return np.array(self.bank.stack(f"{entry.slide_id}.{KEPT}"))
+        return self.bank.stack(f"{entry.slide_id}.{KEPT}")
 
     def reference(self, validation: list[SlideEntry]) -> NDArray[np.uint8]:
         """A few kept tiles of every validation slide in turn."""
