@@ -1,0 +1,308 @@
+"""Training, whole, on a small synthetic cohort: repeatable, resumable at any step, and refused before any work."""
+
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aspirate.core.errors import ConfigError
+from aspirate.core.progress import Bar
+from aspirate.core.tile_file import read_tiles
+from aspirate.slides.cohort import Cohort
+from aspirate.slides.reader import open_slide
+from aspirate.synth.cohort import make_cohort
+from aspirate.synth.settings import SynthSettings
+from aspirate.workflow.bundle import load_bundle
+from aspirate.workflow.predict import Model
+from aspirate.workflow.recipe import Recipe, load_recipe
+from aspirate.workflow.train import TrainSummary, train
+
+COHORT = SynthSettings(slides=12, size=(384, 384), mpp=1.0, annotated=0.8, seed=3, sites=1, malignant=0.4, readers=0)
+"""A few tenths of a millimetre square each, at a quarter of the usual resolution: 144 tiles of 32 px."""
+
+SMALL = {
+    "side_px": 32,
+    "mpp": 1.0,
+    "parts": 3,
+    "informativeness.batch": 16,
+    "informativeness.least_steps": 12,
+    "informativeness.epochs": 2,
+    "informativeness.drawn_per_slide": 32,
+    "informativeness.shift_px": 4,
+    "malignancy.batch": 16,
+    "malignancy.epochs": 2,
+    "malignancy.tiles_per_slide": 8,
+    "selection.tiles": 16,
+    "adequacy.groups": 2,
+}
+RESULTS = ("predictions.csv", "metrics.json", "splits.json", "model/model.json", "model/README.md")
+
+
+def recipe(**changes: object) -> Recipe:
+    return load_recipe("compact", SMALL | {name.replace("__", "."): value for name, value in changes.items()})
+
+
+@pytest.fixture(scope="module")
+def cohort(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cohort")
+    make_cohort(COHORT, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(cohort: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrainSummary]:
+    """A training that nothing interrupted."""
+    run = tmp_path_factory.mktemp("runs") / "whole"
+    return run, train(cohort, recipe(), run)
+
+
+def results(run: Path) -> dict[str, bytes]:
+    return {name: (run / name).read_bytes() for name in RESULTS}
+
+
+def rows(run: Path) -> list[dict[str, str]]:
+    with (run / "predictions.csv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+class Interrupting:
+    """Watches the stages of a training and presses Ctrl-C at one step of one of them."""
+
+    def __init__(self, what: str, at: int) -> None:
+        self.what, self.at, self.seen = what, at, 0
+
+    def __call__(self, what: str, total: float, unit: str) -> AbstractContextManager[Bar]:
+        return self._bar(what)
+
+    @contextmanager
+    def _bar(self, what: str) -> Iterator[Bar]:
+        self.now = what
+        yield _Step(self)
+
+    def step(self) -> None:
+        if self.now == self.what:
+            self.seen += 1
+            if self.seen == self.at:
+                raise KeyboardInterrupt
+
+
+class _Step:
+    def __init__(self, owner: Interrupting) -> None:
+        self.owner = owner
+
+    def __call__(self, n: int, /) -> None:
+        self.owner.step()
+
+    def note(self, text: str) -> None:
+        pass
+
+
+def test_what_a_run_leaves_behind(whole: tuple[Path, TrainSummary], cohort: Path) -> None:
+    run, summary = whole
+    split = json.loads((run / "splits.json").read_text())
+    entries = {e.slide_id: e for e in Cohort.read(cohort).entries}
+    assert sorted(split["train"] + split["validation"]) == sorted(entries)
+    patients = [{entries[i].patient for i in split[use]} for use in ("train", "validation")]
+    assert not patients[0] & patients[1]
+
+    table = rows(run)
+    assert [row["slide_id"] for row in table] == split["validation"]
+    assert {row["method"] for row in table} == {"Proposed (U,Y,S)"} and {row["fold"] for row in table} == {"validation"}
+    for row in table:
+        entry = entries[row["slide_id"]]
+        assert (row["malignant"], row["bethesda"]) == (str(int(bool(entry.malignant))), str(entry.bethesda))
+        tiles = read_tiles(run / "tiles" / f"{row['slide_id']}.h5")
+        confident = tiles.values["informativeness"] >= load_bundle(run / "model").confident
+        assert int(row["informative_tiles"]) == confident.sum()
+        assert 6 <= tiles.values["selected"].sum() <= 16
+        assert (
+            tiles.values["informativeness"][tiles.values["selected"]].min()
+            >= np.sort(tiles.values["informativeness"])[-int(tiles.values["selected"].sum())]
+        )
+    assert summary.failures == {} and summary.model == run / "model"
+    assert json.loads((run / "metrics.json").read_text()) == summary.figures
+    assert Recipe.from_toml(run / "config.toml") == recipe()
+
+
+def test_the_model_says_of_a_slide_what_the_training_said(whole: tuple[Path, TrainSummary], cohort: Path) -> None:
+    run, _ = whole
+    model = Model(load_bundle(run / "model"))
+    entries = {e.slide_id: e for e in Cohort.read(cohort).entries}
+    for row in rows(run)[:3]:
+        found = model.predict(entries[row["slide_id"]])
+        assert found.score == pytest.approx(float(row["score"]), rel=1e-4, abs=1e-5)
+        assert str(found.prediction.informative_tiles) == row["informative_tiles"]
+        assert str(int(found.adequate)) == row["adequate"]
+        if row["probability"]:
+            assert found.probability == pytest.approx(float(row["probability"]), rel=1e-4)
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_does_not(
+    whole: tuple[Path, TrainSummary], cohort: Path, tmp_path: Path
+) -> None:
+    train(cohort, recipe(), tmp_path / "again")
+    assert results(tmp_path / "again") == results(whole[0])
+    assert load_bundle(tmp_path / "again" / "model").sha256() == load_bundle(whole[0] / "model").sha256()
+    train(cohort, recipe(seed=1), tmp_path / "other")
+    assert results(tmp_path / "other")["predictions.csv"] != results(whole[0])["predictions.csv"]
+
+
+@pytest.mark.parametrize(
+    ("what", "at"),
+    [
+        ("checking", 3),
+        ("reading tiles to learn from", 5),
+        ("stage 1, informativeness", 1),
+        ("stage 1, informativeness", 17),
+        ("screening", 9),
+        ("stage 2, malignancy", 7),
+    ],
+)
+def test_ctrl_c_at_any_step_and_the_same_command_again(
+    whole: tuple[Path, TrainSummary], cohort: Path, tmp_path: Path, what: str, at: int
+) -> None:
+    run = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        train(cohort, recipe(), run, Interrupting(what, at))
+    assert not (run / "predictions.csv").exists()
+    assert not list(tmp_path.rglob("*.part"))
+    train(cohort, recipe(), run)
+    assert results(run) == results(whole[0])
+
+
+def test_interrupted_again_and_again(whole: tuple[Path, TrainSummary], cohort: Path, tmp_path: Path) -> None:
+    for what, at in (("reading tiles to learn from", 2), ("stage 1, informativeness", 14), ("stage 2, malignancy", 6)):
+        with pytest.raises(KeyboardInterrupt):
+            train(cohort, recipe(), tmp_path, Interrupting(what, at))
+    train(cohort, recipe(), tmp_path)
+    assert results(tmp_path) == results(whole[0])
+
+
+def test_a_kill_that_nobody_can_catch(whole: tuple[Path, TrainSummary], cohort: Path, tmp_path: Path) -> None:
+    run, script = tmp_path / "run", tmp_path / "train.py"
+    script.write_text(
+        "import sys\n"
+        "from pathlib import Path\n"
+        "import torch\n"
+        "from aspirate.workflow.recipe import Recipe\n"
+        "from aspirate.workflow.train import train\n"
+        "torch.set_num_threads(int(sys.argv[4]))\n"
+        "train(Path(sys.argv[1]), Recipe.from_toml(Path(sys.argv[2])), Path(sys.argv[3]))\n"
+    )
+    import torch
+
+    (tmp_path / "recipe.toml").write_text(recipe().to_toml())
+    command = [sys.executable, str(script), str(cohort), str(tmp_path / "recipe.toml"), str(run)]
+    process = subprocess.Popen([*command, str(torch.get_num_threads())], stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (run / "malignancy" / "checkpoint.safetensors").exists():  # an epoch of stage 2 is done
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    train(cohort, recipe(), run)
+    assert results(run) == results(whole[0])
+
+
+def test_a_finished_run_is_not_run_again(whole: tuple[Path, TrainSummary], cohort: Path) -> None:
+    before, stages = results(whole[0]), Interrupting("stage 1, informativeness", 1)
+    train(cohort, recipe(), whole[0], stages)
+    assert stages.seen == 0 and results(whole[0]) == before
+
+
+def test_another_recipe_or_other_labels_in_the_same_folder_are_refused(
+    whole: tuple[Path, TrainSummary], cohort: Path, tmp_path: Path
+) -> None:
+    before = results(whole[0])
+    with pytest.raises(ConfigError, match="other settings"):
+        train(cohort, recipe(malignancy__epochs=3), whole[0])
+    entries = Cohort.read(cohort).entries
+    shutil.copytree(cohort / "annotations", tmp_path / "annotations")
+    Cohort.write(tmp_path / "cohort.csv", entries)
+    train(tmp_path / "cohort.csv", recipe(), whole[0])  # the same cohort, elsewhere
+    turned = [replace(e, malignant=not e.malignant) if i == 0 else e for i, e in enumerate(entries)]
+    Cohort.write(tmp_path / "cohort.csv", turned)
+    with pytest.raises(ConfigError, match="other slides, labels or annotations"):
+        train(tmp_path / "cohort.csv", recipe(), whole[0])
+    assert results(whole[0]) == before
+
+
+@pytest.mark.parametrize(
+    ("labels", "missing", "told"),
+    [
+        ("YS", "malignant", r"cannot train UYS \(Y: 0 of the 2 patients.*could be trained instead: .*US"),
+        ("Y", "bethesda", None),
+        ("YS", "bethesda", r"cannot train UYS \(S: 0 of the 2 patients.*could be trained instead: .*UY"),
+        ("YS", "annotations", r"cannot train UYS \(U: 0 of the 2 patients.*nothing could be trained instead"),
+    ],
+)
+def test_a_cohort_that_cannot_train_is_refused_before_any_work(
+    cohort: Path, tmp_path: Path, labels: str, missing: str, told: str | None
+) -> None:
+    entries = Cohort.read(cohort).entries
+    if missing == "malignant":
+        entries = tuple(replace(e, malignant=None) for e in entries)
+    elif missing == "bethesda":
+        entries = tuple(replace(e, bethesda=None) for e in entries)
+    if missing != "annotations":
+        shutil.copytree(cohort / "annotations", tmp_path / "annotations")
+    Cohort.write(tmp_path / "cohort.csv", entries)
+    if told is None:
+        train(tmp_path / "cohort.csv", recipe(malignancy__labels=labels), tmp_path / "run")
+        assert {row["predicted_bethesda"] for row in rows(tmp_path / "run")} == {""}
+        return
+    with pytest.raises(ConfigError, match=told):
+        train(tmp_path / "cohort.csv", recipe(malignancy__labels=labels), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_one_unreadable_slide_is_a_row_and_the_rest_goes_on(cohort: Path, tmp_path: Path) -> None:
+    shutil.copytree(cohort, tmp_path / "c")
+    entries = Cohort.read(tmp_path / "c").entries
+    bad, cut = entries[2], entries[5]
+    bad.path.write_bytes(b"this is no slide")
+    with open_slide(cut.path) as slide:
+        assert slide.size_px0.width == 384
+    cut.path.write_bytes(cut.path.read_bytes()[: cut.path.stat().st_size // 3])
+    summary = train(tmp_path / "c", recipe(), tmp_path / "run")
+    assert set(summary.failures) == {bad.slide_id, cut.slide_id}
+    failed = [row for row in rows(tmp_path / "run") if row["status"] == "failed"]
+    assert [row["slide_id"] for row in failed] == [bad.slide_id, cut.slide_id]
+    assert all(row["error"] and not row["score"] for row in failed)
+    assert "not a slide of any known kind" in failed[0]["error"]
+    judged = [row for row in rows(tmp_path / "run") if row["status"] != "failed"]
+    assert judged and all(row["score"] for row in judged)
+    assert not {bad.slide_id, cut.slide_id} & {row["slide_id"] for row in judged}
+
+
+def test_a_slide_that_fails_between_the_check_and_the_reading(
+    cohort: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from aspirate.core.errors import UnreadableSlide
+    from aspirate.workflow import train as module
+
+    victim = Cohort.read(cohort).entries[4].slide_id
+    score = module.score_tiles
+
+    def failing(slide: object, *args: object) -> object:
+        if slide.name == victim:  # type: ignore[attr-defined]
+            raise UnreadableSlide(f"{victim}: the share is gone; mount it again")
+        return score(slide, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "score_tiles", failing)
+    summary = train(cohort, recipe(), tmp_path / "run")
+    assert summary.failures == {victim: f"{victim}: the share is gone; mount it again"}
+    assert [row["status"] for row in rows(tmp_path / "run") if row["slide_id"] == victim] == ["failed"]
+    assert (tmp_path / "run" / "model" / "model.json").exists()
