@@ -67,9 +67,9 @@ def choose_holdout(
 ) -> Split:
     """One part to validate on, the first that leaves both sides with what they need.
 
-    Parts are dealt by kind, and only where none of these will do (two malignant patients, two others annotated) by
-    chance. Either side needs annotated slides, to learn stage 1 and to stop it. Slides to learn from need two values of Y and
-    S where these are in `labels`; slides to validate on need both values of Y, to calibrate a probability.
+    Either side needs annotated slides, to learn stage 1 and to stop it. Slides to learn from need two values of Y and
+    S where these are in `labels`; slides to validate on need both values of Y, to calibrate a probability. Parts are
+    dealt by kind, and only where none of these will do (two malignant patients, two others annotated) by chance.
     """
     by_id = {entry.slide_id: entry for entry in entries}
     fewest: list[str] | None = None

@@ -89,7 +89,7 @@ def load_bundle(folder: str | Path) -> Bundle:
     try:
         note = json.loads((folder / MODEL_FILE).read_text(encoding="utf-8"))
         recipe = Recipe.of(note["recipe"], source=str(folder / MODEL_FILE))
-        reference = np.load(folder / REFERENCE_FILE, allow_pickle=False)
+        tiles, expected = _reference(folder, recipe, note)
         nets = {name: _net(folder, name, recipe, note) for name in NETS}
         bundle = Bundle(
             recipe=recipe,
@@ -103,18 +103,31 @@ def load_bundle(folder: str | Path) -> Bundle:
             figures=note["figures"],
             slides=note["slides"],
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
         raise AspirateError(
             f"{folder}: not a model bundle, or a damaged one ({error}); train or copy it again"
         ) from error
     for name, net in nets.items():
-        difference = np.abs(TorchEngine(net).score(reference) - np.array(note["reference"][name])).max()
-        if not difference <= TOLERANCE:
+        if not (difference := np.abs(TorchEngine(net).score(tiles) - expected[name]).max()) <= TOLERANCE:
             raise AspirateError(
                 f"{folder}: {name} does not reproduce its reference scores (largest difference {difference:.3g}, "
                 f"allowed {TOLERANCE:g}); the weights or the libraries are not those it was made with"
             )
     return bundle
+
+
+def _reference(folder: Path, recipe: Recipe, note: dict[str, Any]) -> tuple[NDArray[np.uint8], dict[str, Any]]:
+    """Tiles, and the score that each net gave each of them."""
+    tiles = np.load(folder / REFERENCE_FILE, allow_pickle=False)
+    expected = {name: np.array(note["reference"][name], np.float64) for name in NETS}
+    sides = (recipe.side_px, recipe.side_px, 3)
+    if (
+        tiles.dtype != np.uint8
+        or tiles.shape[1:] != sides
+        or any(e.shape != tiles.shape[:1] for e in expected.values())
+    ):
+        raise ValueError(f"{REFERENCE_FILE} does not hold the tiles whose scores model.json lists as reference")
+    return tiles, expected
 
 
 def _net(folder: Path, name: str, recipe: Recipe, note: dict[str, Any]) -> TileNet:

@@ -227,7 +227,7 @@ class _Training:
             informativeness=informativeness.net,
             malignancy=learner.module.net,
             confident=informativeness.threshold,
-            cuts={label: learner.module.objective.cuts_of(label).tolist() for label in self.labels_of_score},
+            cuts={label: learner.module.objective.cuts_of(label).tolist() for label in self.recipe.malignancy.labels},
             threshold=decision_threshold(f, y),
             calibration=fit_calibration(f, y),
             mpp_range=(min(resolutions), max(resolutions)),
@@ -244,11 +244,6 @@ class _Training:
         write_predictions(self.folder.predictions, predictions)
         write_json(self.folder.metrics, bundle.figures)
         return bundle
-
-    @property
-    def labels_of_score(self) -> str:
-        """Labels whose cuts divide the slide score; with two heads it is the first head's, which has Y alone."""
-        return "Y" if self.recipe.malignancy.two_heads else self.recipe.malignancy.labels
 
     def prediction(self, bundle: Bundle, entry: SlideEntry, score: float) -> Prediction:
         table = read_tiles(self.folder.tiles(entry.slide_id))
