@@ -15,8 +15,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from aspirate.core.errors import ConfigError
+from aspirate.core.errors import ConfigError, UnreadableSlide
 from aspirate.core.progress import Bar
 from aspirate.core.tile_file import read_tiles
 from aspirate.slides.cohort import Cohort
@@ -26,6 +27,7 @@ from aspirate.synth.settings import SynthSettings
 from aspirate.workflow.bundle import load_bundle
 from aspirate.workflow.predict import Model
 from aspirate.workflow.recipe import Recipe, load_recipe
+from aspirate.workflow.screen import score_tiles
 from aspirate.workflow.train import TrainSummary, train
 
 COHORT = SynthSettings(slides=12, size=(384, 384), mpp=1.0, annotated=0.8, seed=3, sites=1, malignant=0.4, readers=0)
@@ -200,8 +202,6 @@ def test_a_kill_that_nobody_can_catch(whole: tuple[Path, TrainSummary], cohort: 
         "torch.set_num_threads(int(sys.argv[4]))\n"
         "train(Path(sys.argv[1]), Recipe.from_toml(Path(sys.argv[2])), Path(sys.argv[3]))\n"
     )
-    import torch
-
     (tmp_path / "recipe.toml").write_text(recipe().to_toml())
     command = [sys.executable, str(script), str(cohort), str(tmp_path / "recipe.toml"), str(run)]
     process = subprocess.Popen([*command, str(torch.get_num_threads())], stderr=subprocess.PIPE, text=True)
@@ -290,18 +290,14 @@ def test_one_unreadable_slide_is_a_row_and_the_rest_goes_on(cohort: Path, tmp_pa
 def test_a_slide_that_fails_between_the_check_and_the_reading(
     cohort: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from aspirate.core.errors import UnreadableSlide
-    from aspirate.workflow import train as module
-
     victim = Cohort.read(cohort).entries[4].slide_id
-    score = module.score_tiles
 
     def failing(slide: object, *args: object) -> object:
         if slide.name == victim:  # type: ignore[attr-defined]
             raise UnreadableSlide(f"{victim}: the share is gone; mount it again")
-        return score(slide, *args)  # type: ignore[arg-type]
+        return score_tiles(slide, *args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(module, "score_tiles", failing)
+    monkeypatch.setattr("aspirate.workflow.train.score_tiles", failing)
     summary = train(cohort, recipe(), tmp_path / "run")
     assert summary.failures == {victim: f"{victim}: the share is gone; mount it again"}
     assert [row["status"] for row in rows(tmp_path / "run") if row["slide_id"] == victim] == ["failed"]
