@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+# Tests run side by side, one process a core: more threads in each would only get in each other's way.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # The machine may be busy, so no deadline; the same examples each time, so that a failure can be repeated.
 settings.register_profile("aspirate", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("aspirate")

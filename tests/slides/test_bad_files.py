@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tifffile
 from PIL import Image
-from slide_files import VARIETIES, Variety, picture, write_slide
+from tests.slides.slide_files import VARIETIES, Variety, picture, write_slide
 
 from aspirate.core.errors import UnreadableSlide
 from aspirate.core.geometry import Box

@@ -8,7 +8,7 @@ import numpy as np
 import openslide
 import pytest
 from PIL import Image
-from slide_files import VARIETIES, Pixels, Variety, corner_sum, halved, picture, rgb_unmarked, write_slide
+from tests.slides.slide_files import VARIETIES, Pixels, Variety, corner_sum, halved, picture, rgb_unmarked, write_slide
 
 from aspirate.core.geometry import Box
 from aspirate.slides import direct, jpeg

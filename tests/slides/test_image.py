@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from slide_files import picture
+from tests.slides.slide_files import picture
 
 from aspirate.core.errors import UnreadableSlide
 from aspirate.core.geometry import Box, Size

@@ -7,7 +7,7 @@ import openslide
 import pytest
 import tifffile
 from PIL import Image
-from slide_files import APERIO, VARIETIES, Variety, halved, picture, write_slide
+from tests.slides.slide_files import APERIO, VARIETIES, Variety, halved, picture, write_slide
 
 from aspirate.core.errors import UnreadableSlide
 from aspirate.core.geometry import Box, Size

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from slide_files import Variety, picture, write_slide
+from tests.slides.slide_files import Variety, picture, write_slide
 
 from aspirate.core.errors import ImplausibleResolution, MissingResolution
 from aspirate.core.geometry import Box, Size

@@ -18,14 +18,20 @@ def test_with_many_slides_it_is_plain_logistic_regression() -> None:
     reference = LogisticRegression(C=1e9).fit(f[:, None], y)
     assert found.slope == pytest.approx(float(reference.coef_[0, 0]), rel=0.01)
     assert found.offset == pytest.approx(float(reference.intercept_[0]), abs=0.01)
-    assert found.slides == 20_000
+    assert found.slides == 20_000 and found.malignant == y.sum()
 
 
 def test_few_perfectly_separated_slides_give_no_cliff() -> None:
     f = np.array([-3.0, -2.5, -2.0, 2.0, 2.5])
     p = fit_calibration(f, f > 0).probability(f)
     assert ((p > 0.02) & (p < 0.98)).all()
-    assert (np.diff(p) > 0).all()
+    assert (np.diff(p) >= 0).all()
+
+
+def test_no_probability_beyond_what_the_slides_can_show() -> None:
+    found = fit_calibration([-1.0, -0.5, -0.4, 0.1, 0.6], [False, False, False, True, True])
+    assert found.limits == (1 / 5, 3 / 4)
+    assert found.probability([-100.0, 100.0]).tolist() == [1 / 5, 3 / 4]
 
 
 def test_order_is_never_turned_round() -> None:

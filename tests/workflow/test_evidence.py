@@ -61,7 +61,7 @@ def bundle() -> Bundle:
         confident=0.6,
         cuts={"Y": [0.0], "S": [-1.0, -0.25, 0.5, 1.25]},
         threshold=0.125,
-        calibration=Calibration(2.0, 0.0, 80),
+        calibration=Calibration(2.0, 0.0, 60, 20),
         mpp_range=(0.25, 0.25),
         figures={},
         slides={"train": 8, "validation": 80},
@@ -218,7 +218,7 @@ def test_percent_never_promises_certainty(probability: float, text: str) -> None
 
 
 def test_few_calibration_slides_are_called_rough(bundle: Bundle) -> None:
-    few = replace(bundle, calibration=Calibration(2.0, 0.0, 6))
+    few = replace(bundle, calibration=Calibration(2.0, 0.0, 4, 2))
     assert "6 validation slides, so it is rough" in verdict_of(prediction(), 3, few, 70).meaning
     assert "rough" not in verdict_of(prediction(), 3, bundle, 70).meaning
 

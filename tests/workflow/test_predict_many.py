@@ -76,7 +76,7 @@ def bundle() -> Bundle:
         confident=0.5,
         cuts={"Y": [0.0], "S": [-1.0, -0.25, 0.5, 1.25]},
         threshold=0.0,
-        calibration=Calibration(1.0, 0.1, 9),
+        calibration=Calibration(1.0, 0.1, 6, 3),
         mpp_range=(0.25, 0.25),
         figures={},
         slides={"train": 8, "validation": 9},

@@ -218,6 +218,30 @@ def train(
         raise typer.Exit(FAILED)
 
 
+@app.command()
+def predict(
+    model: Annotated[Path, typer.Argument(help="RUN/model of a training.")],
+    slides: Annotated[list[Path], typer.Argument(help="Slides, folders of slides, or cohort tables.")],
+    folder: Annotated[Path, typer.Option("--out", "-o", help="Folder of the results; a second start goes on.")],
+    mpp: Annotated[float | None, typer.Option(help="Micrometres per pixel for slides that have none.")] = None,
+    any_resolution: Annotated[
+        bool, typer.Option("--any-resolution", help="Also slides coarser than those trained on.")
+    ] = False,
+) -> None:
+    """Score slides with a trained model: predictions.csv, heat maps, top-tile sheets, GeoJSON for QuPath."""
+    from aspirate.workflow.predict import load_model
+    from aspirate.workflow.predict_many import PredictSettings, entries_at, predict_many
+
+    settings = PredictSettings(mpp=mpp, any_resolution=any_resolution)
+    summary = predict_many(load_model(model), entries_at(slides), folder, settings, progress)
+    for slide_id, why in summary.failures.items():
+        err.print(f"failed {slide_id}: {why}", markup=False)
+    out.print(f"{len(summary.predictions)} slides, {len(summary.failures)} failed: {summary.table}")
+    out.print(f"open {summary.page}")
+    if summary.failures:
+        raise typer.Exit(FAILED)
+
+
 @bench.command()
 def read(
     slide: Annotated[Path, typer.Argument(help="A JPEG-tiled TIFF or SVS.")],

@@ -3,7 +3,7 @@
 Platt's logistic curve, P(Y = 1 | f) = σ(a·f + b), fitted on held-out slides by maximum a posteriori: targets are
 shrunk towards one half as Platt proposed, and a has a log-normal prior about 1/sd(f). So few slides, or slides that the
 score separates perfectly, do not give a cliff; with many slides both fade. a > 0: calibration never turns the order
-round.
+round. No probability goes beyond the shrunk targets: n benign slides cannot show that a risk is below 1/(n + 2).
 """
 
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize
+from scipy.special import expit
 
 SLOPE_SPREAD = 1.0
 """Standard deviation of log a in the prior."""
@@ -20,11 +21,22 @@ SLOPE_SPREAD = 1.0
 class Calibration:
     slope: float
     offset: float
-    slides: int
+    benign: int
+    malignant: int
     """How many slides it rests on."""
 
+    @property
+    def slides(self) -> int:
+        return self.benign + self.malignant
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Platt's targets: what so many slides can show at the most."""
+        return 1 / (self.benign + 2), (self.malignant + 1) / (self.malignant + 2)
+
     def probability(self, score: ArrayLike) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-        return 1 / (1 + np.exp(-(self.slope * np.asarray(score, np.float64) + self.offset)))
+        logit = self.slope * np.asarray(score, np.float64) + self.offset
+        return np.clip(expit(logit), *self.limits)
 
 
 def fit_calibration(scores: ArrayLike, malignant: ArrayLike) -> Calibration:
@@ -34,7 +46,8 @@ def fit_calibration(scores: ArrayLike, malignant: ArrayLike) -> Calibration:
         raise ValueError(
             f"{n_positive} malignant and {n_negative} benign slides to calibrate on: at least one of each is needed"
         )
-    target = np.where(y, (n_positive + 1) / (n_positive + 2), 1 / (n_negative + 2))
+    low, high = Calibration(1.0, 0.0, n_negative, n_positive).limits
+    target = np.where(y, high, low)
     scale = float(f.std()) or 1.0
 
     def cost(parameters: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
@@ -46,7 +59,7 @@ def fit_calibration(scores: ArrayLike, malignant: ArrayLike) -> Calibration:
 
     start = np.array([-np.log(scale), np.log(n_positive / n_negative) - float(f.mean()) / scale])
     found = minimize(cost, start, method="BFGS")
-    return Calibration(float(np.exp(found.x[0])), float(found.x[1]), len(f))
+    return Calibration(float(np.exp(found.x[0])), float(found.x[1]), n_negative, n_positive)
 
 
 def decision_threshold(scores: ArrayLike, malignant: ArrayLike) -> float:

@@ -27,7 +27,8 @@ def judged(
 ) -> Prediction:
     """A slide's score in words; for an inadequate slide the score stands alone."""
     said = enough.adequate
-    cuts = bundle.cuts.get("S")
+    # With two heads the cuts lie on the axis of the second, which is not the slide's score.
+    cuts = None if bundle.recipe.malignancy.two_heads else bundle.cuts.get("S")
     return Prediction(
         slide_id=entry.slide_id,
         fold=fold,
