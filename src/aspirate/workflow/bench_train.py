@@ -138,9 +138,8 @@ def _seconds_of_ours(learner: MalignancyLearner, compute: Compute, steps: int) -
         if step == WARM_UP_STEPS + steps:
             raise _Enough
 
-    with TemporaryDirectory(prefix="aspirate-bench-") as nothing:
-        with suppress(_Enough):
-            fit(learner, plan, Path(nothing), compute, watch)
+    with TemporaryDirectory(prefix="aspirate-bench-") as nothing, suppress(_Enough):
+        fit(learner, plan, Path(nothing), compute, watch)
     return _mean_step(ends)
 
 
