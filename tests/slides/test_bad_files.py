@@ -232,11 +232,28 @@ def test_offset_array_of_absurd_length(tmp_path: Path) -> None:
     refused(path)
 
 
+@pytest.mark.parametrize("compression", ["jpeg", "deflate"])
+def test_tiles_of_absurd_size(tmp_path: Path, compression: str) -> None:
+    """Of 2³⁰ pixels each; OpenSlide alone would try to make room for one and abort the process."""
+    path = tmp_path / "slide.tiff"
+    tifffile.imwrite(path, PICTURE, tile=(256, 256), compression=compression, photometric="rgb", metadata=None)
+    patch_tag(path, "TileWidth", 2**22)
+    assert "tiles of 4194304 × 256" in refused(path)
+
+
 def test_tile_of_absurd_length_is_refused(tmp_path: Path) -> None:
     path = write_slide(tmp_path / "slide.tiff", PICTURE, Variety(levels=1))
     with tifffile.TiffFile(path, mode="r+") as file:
         counts = file.pages.first.tags["TileByteCounts"]
         counts.overwrite([2**31, *counts.value[1:]])
+    assert "claims a tile of 2147483648 bytes" in refused(path)
+
+
+def test_tile_beyond_the_end(tmp_path: Path) -> None:
+    path = write_slide(tmp_path / "slide.tiff", PICTURE, Variety())
+    with tifffile.TiffFile(path, mode="r+") as file:
+        offsets = file.pages.first.tags["TileOffsets"]
+        offsets.overwrite([*offsets.value[:-1], path.stat().st_size - 10])
     assert "cut short: 1 of the 24 tiles" in refused(path)
 
 

@@ -7,12 +7,12 @@ import pytest
 from PIL import Image
 from tests.slides.slide_files import Variety, picture, write_slide
 
-from aspirate.core.errors import ImplausibleResolution, MissingResolution
+from aspirate.core.errors import ImplausibleResolution, MissingResolution, UnreadableSlide
 from aspirate.core.geometry import Box, Size
 from aspirate.slides import sampling
 from aspirate.slides.image import ImageSlide
 from aspirate.slides.reader import open_slide
-from aspirate.slides.sampling import best_level, openslide_downsamples
+from aspirate.slides.sampling import best_level, check_levels, openslide_downsamples
 from aspirate.slides.slide import RgbArray
 
 PICTURE = picture(1400, 1000, seed=5)
@@ -36,6 +36,26 @@ def test_coarsest_level_that_is_fine_enough(wanted: float, level: int) -> None:
 def test_downsamples_of_odd_sizes() -> None:
     sizes = [Size(4443, 3567), Size(2221, 1783)]
     assert openslide_downsamples(sizes) == pytest.approx((1.0, 2.0005055500659967))
+
+
+@pytest.mark.parametrize(
+    ("coarse", "fits"),
+    [
+        (Size(217, 221), True),
+        (Size(1, 1), True),
+        (Size(256, 256), True),  # padded to whole tiles
+        (Size(175, 3080317), False),
+        (Size(28000, 28500), False),
+        (Size(217, 400), False),
+    ],
+)
+def test_levels_are_one_picture(coarse: Size, fits: bool) -> None:
+    sizes = [Size(27888, 28392), coarse]
+    if fits:
+        check_levels(sizes, "case 7")
+    else:
+        with pytest.raises(UnreadableSlide, match=f"case 7: level 1 claims {coarse.width} × {coarse.height}"):
+            check_levels(sizes, "case 7")
 
 
 def large_resize(pixels: RgbArray, scale: float, side_px: int, tiles: int) -> RgbArray:

@@ -11,7 +11,7 @@ from aspirate.slides.image import ImageSlide, is_plain_image
 from aspirate.slides.resolution import mpp_in_file
 from aspirate.slides.sampling import SampledSlide
 from aspirate.slides.slide import Slide
-from aspirate.slides.tiff import read_pyramid
+from aspirate.slides.tiff import check_claims, read_pyramid
 from aspirate.slides.vendor import VendorSlide, describe
 
 DIRECT_VENDORS = frozenset({"aperio", "generic-tiff"})
@@ -43,6 +43,7 @@ def open_slide(
 
 
 def _open(path: Path, name: str, mpp: float | None) -> SampledSlide:
+    check_claims(path, name)
     what = describe(path, name)
     if what is None:
         if not is_plain_image(path):

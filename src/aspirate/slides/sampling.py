@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
+from aspirate.core.errors import UnreadableSlide
 from aspirate.core.geometry import DEFAULT_MPP, DEFAULT_SIDE_PX, Box, Size, checked_mpp, side_in_px0
 from aspirate.core.progress import Advance, silent
 from aspirate.slides.slide import DamagedTile, RgbArray
@@ -44,6 +45,18 @@ def openslide_downsamples(sizes: Sequence[Size]) -> tuple[float, ...]:
     return tuple((first.width / size.width + first.height / size.height) / 2 for size in sizes)
 
 
+def check_levels(sizes: Sequence[Size], name: str) -> None:
+    """Refuse coarser levels that cannot be the same picture; scanners pad theirs, but not by half."""
+    first = sizes[0]
+    for level, size in enumerate(sizes):
+        height = first.height * size.width / first.width
+        if size.width > first.width or abs(size.height - height) > 2 + height / 2:
+            raise UnreadableSlide(
+                f"{name}: level {level} claims {size.width} × {size.height} pixels of a slide of {first.width} × "
+                f"{first.height}; the file is damaged: copy it again"
+            )
+
+
 class SampledSlide(ABC):
     """A slide whose reader knows how to fill patches of one level and how to check its own file."""
 
@@ -58,6 +71,7 @@ class SampledSlide(ABC):
         mpp: float | None,
         properties: Mapping[str, str],
     ) -> None:
+        check_levels(level_sizes, name)
         self.path = path
         self.name = name
         self.vendor = vendor

@@ -1,5 +1,6 @@
 """Where a TIFF keeps the JPEG tiles of its levels: header only, no pixels."""
 
+import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -16,6 +17,9 @@ from aspirate.slides.jpeg import stream_head
 
 LARGEST_TILE_PX = 4096
 """Wider tiles of a file are not worth decoding for small squares; OpenSlide serves such files."""
+
+_FAULTS = (tifffile.TiffFileError, LookupError, ValueError, TypeError, ArithmeticError, OSError, struct.error)
+"""What parsing a damaged header can raise."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,8 +59,25 @@ class TiffPyramid:
     """Levels in SubIFDs, which OpenSlide does not see."""
 
 
+def check_claims(path: Path, name: str) -> None:
+    """Refuse a TIFF with a tile longer than the file: OpenSlide would make room for it, or end the process."""
+    try:
+        with tifffile.TiffFile(path) as file:
+            pages = [page for page in file.pages if isinstance(page, TiffPage)]
+            longest = max((max(page.databytecounts, default=0) for page in pages), default=0)
+    except _FAULTS:
+        return  # no TIFF, or a damaged one: OpenSlide says which
+    file_bytes = path.stat().st_size
+    if longest > file_bytes:
+        raise UnreadableSlide(
+            f"{name}: claims a tile of {longest} bytes, but the file has {file_bytes}: it is damaged or cut "
+            "short; copy it again"
+        )
+
+
 def read_pyramid(path: Path, name: str, sizes: Sequence[Size]) -> TiffPyramid:
     """The pages that OpenSlide calls levels, known by their sizes, and the SubIFDs of the first."""
+    file_bytes = path.stat().st_size
     try:
         with tifffile.TiffFile(path) as file:
             tiled = _tiled(file.pages)
@@ -65,11 +86,10 @@ def read_pyramid(path: Path, name: str, sizes: Sequence[Size]) -> TiffPyramid:
             every = sorted(pages + hidden, key=lambda page: -page.imagewidth)
             obstacle = next(filter(None, map(_obstacle, every)), None)
             levels = () if obstacle else tuple(map(_level, every))
-    except (tifffile.TiffFileError, LookupError, ValueError, TypeError, OSError) as exc:
+        for number, level in enumerate(levels):
+            _check(level, number, file_bytes, name)
+    except _FAULTS as exc:
         raise UnreadableSlide(f"{name}: its TIFF header is damaged ({exc}); copy the file again") from exc
-    file_bytes = path.stat().st_size
-    for number, level in enumerate(levels):
-        _check(level, number, file_bytes, name)
     return TiffPyramid(levels, obstacle, len(hidden))
 
 
@@ -108,6 +128,8 @@ def _obstacle(page: TiffPage) -> str | None:
 
 
 def _level(page: TiffPage) -> TiffLevel:
+    if min(page.tilewidth, page.tilelength) < 1:
+        raise ValueError(f"tiles of {page.tilewidth} × {page.tilelength} pixels")
     return TiffLevel(
         size_px=Size(page.imagewidth, page.imagelength),
         tile_px=Size(page.tilewidth, page.tilelength),
@@ -125,7 +147,7 @@ def _check(level: TiffLevel, number: int, file_bytes: int, name: str) -> None:
             f"{name}: level {number} lists {len(level.offsets)} tiles where its size needs {expected}; "
             "copy the file again"
         )
-    beyond = int(np.count_nonzero(level.offsets + level.lengths > file_bytes))
+    beyond = int(np.count_nonzero(level.lengths > file_bytes - level.offsets))
     if beyond:
         raise UnreadableSlide(
             f"{name}: the file is cut short: {beyond} of the {expected} tiles of level {number} "

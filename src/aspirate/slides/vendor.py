@@ -1,6 +1,6 @@
 """The general reader, by OpenSlide; also the one who says what a file is and what its vendor wrote in it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,9 @@ from aspirate.slides.threads import for_parts
 
 BLOCK_PX = 1024
 """What `damaged` reads at a time."""
+LARGEST_LEVEL_PX = 2**40
+LARGEST_TILE_PX = 2**27
+"""What a damaged header claims beyond these, OpenSlide would try to make room for, and end the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,20 @@ def describe(path: Path, name: str) -> Description | None:
             f"{name}: damaged, incomplete or of a kind that is not supported ({exc}); copy the file again, "
             "or convert it to a JPEG-tiled TIFF"
         ) from exc
+    _check(name, sizes, properties)
     return Description(properties["openslide.vendor"], sizes, properties)
+
+
+def _check(name: str, sizes: Sequence[Size], properties: Mapping[str, str]) -> None:
+    for level, size in enumerate(sizes):
+        tile_width, tile_height = (
+            int(properties.get(f"openslide.level[{level}].tile-{side}", 1)) for side in ("width", "height")
+        )
+        if size.width * size.height > LARGEST_LEVEL_PX or tile_width * tile_height > LARGEST_TILE_PX:
+            raise UnreadableSlide(
+                f"{name}: claims {size.width} × {size.height} pixels in tiles of {tile_width} × {tile_height}; "
+                "the file is damaged: copy it again"
+            )
 
 
 class VendorSlide(SampledSlide):
