@@ -3,13 +3,18 @@
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Cohort", "__version__", "open_slide"]
+__all__ = ["Cohort", "__version__", "load_model", "open_slide"]
 
 if TYPE_CHECKING:
     from aspirate.slides.cohort import Cohort
     from aspirate.slides.reader import open_slide
+    from aspirate.workflow.predict import load_model
 
-_HOMES = {"Cohort": "aspirate.slides.cohort", "open_slide": "aspirate.slides.reader"}
+_HOMES = {
+    "Cohort": "aspirate.slides.cohort",
+    "load_model": "aspirate.workflow.predict",
+    "open_slide": "aspirate.slides.reader",
+}
 
 
 def __getattr__(name: str) -> Any:
