@@ -26,10 +26,32 @@ def test_layers_come_in_the_papers_order() -> None:
     with torch.device("meta"):
         net = Vgg(128)
     kinds = [type(layer) for layer in net.convolutions]
-    conv, pool = [nn.Conv2d, nn.BatchNorm2d, nn.ReLU], [nn.MaxPool2d]
-    assert kinds == conv + pool + conv + pool + conv + conv + pool + conv + conv + pool
+    conv = [nn.Conv2d, nn.BatchNorm2d, nn.ReLU]
+    pooled = [nn.Conv2d, nn.BatchNorm2d, nn.MaxPool2d, nn.ReLU]
+    assert kinds == pooled + pooled + conv + pooled + conv + pooled
     head = [type(layer) for layer in net.head.children()]
     assert head == [nn.Flatten, *([nn.Linear, nn.BatchNorm1d, nn.ReLU] * 2)]
+
+
+def test_relu_after_pooling_is_the_papers_relu_before_it() -> None:
+    """Scores and gradients, exactly."""
+    torch.manual_seed(0)
+    ours = Vgg(32, width=0.25, head="average")
+    layers = list(ours.convolutions)
+    for i, layer in enumerate(layers[:-1]):
+        if isinstance(layer, nn.MaxPool2d):
+            layers[i], layers[i + 1] = layers[i + 1], layer
+    papers = nn.Sequential(*layers, ours.head)
+    tiles = torch.rand(4, 3, 32, 32)
+    found = []
+    for net in (ours, papers):
+        ours.zero_grad()
+        out = net(tiles)
+        out.square().sum().backward()
+        found.append([out.detach(), *(p.grad.clone() for p in ours.parameters() if p.grad is not None)])
+    assert len(found[0]) == 25
+    for a, b in zip(*found, strict=True):
+        assert torch.equal(a, b)
 
 
 def test_compact_is_a_quarter_wide_with_average_pooling() -> None:

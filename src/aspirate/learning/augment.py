@@ -67,8 +67,8 @@ def recoloured(pixels: Tensor, mixing: Tensor, shift: Tensor) -> Tensor:
     """(N, side, side, 3) bytes → the same, with D′ = D · mixing (N, 3, 3) + shift (N, 1, 3)."""
     n = len(pixels)
     density = _DENSITY.index_select(0, pixels.reshape(-1).int()).view(n, -1, 3)
-    changed = torch.baddbmm(shift, density, mixing)  # (N, side², 3)
-    bright = torch.exp2(changed.mul_(-np.log2(10.0))).mul_(LEVELS).sub_(0.5)  # + 0.5 to round, − 1 for the offset
+    changed = torch.bmm(density, mixing).add_(shift)  # (N, side², 3); baddbmm is five times slower
+    bright = changed.mul_(-np.log2(10.0)).exp2_().mul_(LEVELS).sub_(0.5)  # + 0.5 to round, − 1 for the offset
     return bright.clamp_(0, LEVELS - 1).to(torch.uint8).view_as(pixels)
 
 

@@ -19,6 +19,7 @@ from aspirate.core.config import Settings
 from aspirate.core.errors import AspirateError
 from aspirate.learning.checkpoints import load_tensors, prefixed, save_tensors, without_prefix
 from aspirate.learning.device import Compute
+from aspirate.learning.memory import kept_memory
 from aspirate.learning.prefetch import Prefetch
 
 CHECKPOINT_FILE = "checkpoint.safetensors"
@@ -114,7 +115,7 @@ def fit(
     state = _resume(folder, inner, optimiser, plan)
     end = state.step if state.finished(plan) else plan.steps
     saved = time.monotonic()
-    with Prefetch(learner.batch, range(state.step, end)) as batches:
+    with kept_memory(), Prefetch(learner.batch, range(state.step, end)) as batches:
         for batch in batches:
             module.train()
             for group in optimiser.param_groups:

@@ -2,8 +2,9 @@
 
     conv 64 · pool · 128 · pool · 256 · 256 · pool · 512 · 512 · pool · [linear 4096 · linear 4096 |  average]
 
-Convolutions are 3 × 3; batch normalisation and ReLU follow every convolution and every linear layer. What
-comes out are features; the last linear layer, with its one output, is in `nn/tile_net.py`.
+Convolutions are 3 × 3; batch normalisation and ReLU follow every convolution and every linear layer. Where a pooling
+follows too, ReLU comes after it: max(relu) = relu(max), on a quarter of the numbers. What comes out are features; the
+last linear layer, with its one output, is in `nn/tile_net.py`.
 """
 
 from typing import Literal
@@ -19,9 +20,7 @@ HIDDEN = 4096
 class Vgg(nn.Module):
     """(N, 3, side, side) → (N, features)."""
 
-    def __init__(
-        self, side_px: int, width: float = 1.0, head: Literal["linear", "average"] = "linear"
-    ) -> None:
+    def __init__(self, side_px: int, width: float = 1.0, head: Literal["linear", "average"] = "linear") -> None:
         super().__init__()
         smallest = 2 ** len(BLOCKS)
         if side_px < smallest or side_px % smallest:
@@ -39,7 +38,7 @@ class Vgg(nn.Module):
                     nn.ReLU(inplace=True),
                 ]
                 channels = wide
-            layers.append(nn.MaxPool2d(2, 2))
+            layers.insert(-1, nn.MaxPool2d(2, 2))
         self.convolutions = nn.Sequential(*layers)  # (N, channels, side/16, side/16)
         if head == "average":
             self.head: nn.Module = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
