@@ -134,10 +134,7 @@ def test_two_heads_read_two_scores() -> None:
     assert loss.outputs == 2
     g = torch.stack([scores(6), scores(6, seed=1)], 1)
     y, s = torch.arange(6) % 2, torch.arange(6) % 5
-    expected = (
-        ordinal_losses(g[:, 0], y, torch.zeros(1)).mean()
-        + ordinal_losses(g[:, 1], s, loss.cuts_of("S")).mean()
-    )
+    expected = ordinal_losses(g[:, 0], y, torch.zeros(1)).mean() + ordinal_losses(g[:, 1], s, loss.cuts_of("S")).mean()
     torch.testing.assert_close(loss(g, {"Y": y, "S": s}), expected)
 
 

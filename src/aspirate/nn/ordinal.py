@@ -82,9 +82,7 @@ class MalignancyLoss(nn.Module):
         self.labels = labels
         self.weights = dict.fromkeys(labels, 1.0) | dict(weights or {})
         self.outputs = 2 if two_heads else 1
-        self.cuts = nn.ModuleDict(
-            {label: Cuts(RANKS[label] - 1, ordered) for label in labels if label != "Y"}
-        )
+        self.cuts = nn.ModuleDict({label: Cuts(RANKS[label] - 1, ordered) for label in labels if label != "Y"})
 
     def cuts_of(self, label: str) -> Tensor:
         if label == "Y":
@@ -92,9 +90,7 @@ class MalignancyLoss(nn.Module):
         cuts: Tensor = self.cuts[label]()
         return cuts
 
-    def forward(
-        self, scores: Tensor, ranks: Mapping[str, Tensor], tile_weights: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, scores: Tensor, ranks: Mapping[str, Tensor], tile_weights: Tensor | None = None) -> Tensor:
         """`scores` (N, outputs), `ranks` (N,) per label, `tile_weights` (N,) the continuous u of each."""
         total = scores.new_zeros(())
         for label in self.labels:
