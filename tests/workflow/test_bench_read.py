@@ -9,8 +9,7 @@ import tifffile
 
 from aspirate.core.errors import SlideError
 from aspirate.core.geometry import Size, TileGrid
-from aspirate.workflow import bench_read
-from aspirate.workflow.bench_read import _bands, _sample, measure
+from aspirate.workflow.bench_read import _batches, _spread, measure
 
 
 @pytest.fixture
@@ -48,20 +47,21 @@ def test_what_openslide_reads_has_nothing_to_compare(tmp_path: Path) -> None:
         measure(path)
 
 
-@pytest.mark.parametrize(("side_px", "file_tile_px", "rows"), [(128, 256, 2), (128, 240, 15), (100, 64, 16)])
-def test_bands_hold_every_tile_once_and_end_with_the_files_tiles(
-    side_px: int, file_tile_px: int, rows: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bench_read, "TILES_PER_CALL", 60)
-    grid = TileGrid(Size(2500, 5100), side_px, side_px, slide_mpp=1.0)
-    bands = _bands(grid, file_tile_px)
-    np.testing.assert_array_equal(np.concatenate(bands), grid.corners_px0())
-    for band in bands[1:]:
-        assert band[0, 1] % file_tile_px == 0
-    assert {len(band) % (rows * grid.columns) for band in bands[:-1]} == {0}
+@pytest.mark.parametrize(
+    ("file_tile_px", "rows", "columns"), [(Size(256, 256), 8, 16), (Size(240, 240), 15, 15), (Size(1008, 64), 8, 16)]
+)
+def test_batches_hold_every_tile_once_and_end_with_the_files_tiles(file_tile_px: Size, rows: int, columns: int) -> None:
+    grid = TileGrid(Size(7000, 5100), 128, 128, slide_mpp=1.0)
+    batches = _batches(grid, file_tile_px)
+    together = np.concatenate(batches)
+    np.testing.assert_array_equal(together[np.lexsort(together.T)], grid.corners_px0())
+    assert len(batches[0]) == rows * columns
+    for batch in batches:
+        assert batch[0, 1] % file_tile_px.height == 0
+        assert batch[0, 0] % file_tile_px.width == 0 or file_tile_px.width == 1008  # coarser than a batch
 
 
-def test_sample_is_whole_bands_spread_over_the_slide() -> None:
-    bands = [np.full((10, 2), i) for i in range(20)]
-    np.testing.assert_array_equal(np.unique(_sample(bands, 35)), [2, 7, 12, 17])
-    assert len(_sample(bands, 10_000)) == 200
+def test_sample_is_whole_batches_spread_over_the_slide() -> None:
+    batches = [np.full((10, 2), i) for i in range(20)]
+    assert [batch[0, 0] for batch in _spread(batches, 35)] == [2, 7, 12, 17]
+    assert _spread(batches, 10_000) == batches

@@ -11,7 +11,7 @@ from aspirate.slides.direct import DirectSlide
 from aspirate.slides.threads import for_parts
 
 
-def decode_all(slide: DirectSlide) -> None:
+def decode_all(slide: DirectSlide, threads: int) -> None:
     """Every tile of level 0 from the file through the JPEG decoder, each to an array of its own."""
     head = slide.levels[0].head
 
@@ -19,10 +19,10 @@ def decode_all(slide: DirectSlide) -> None:
         for tile in part:
             simplejpeg.decode_jpeg(head + slide.stream(0, tile)[2:])
 
-    for_parts(decode, len(slide.levels[0].offsets), slide.threads)
+    for_parts(decode, len(slide.levels[0].offsets), threads)
 
 
-def decode_all_in_cache(slide: DirectSlide) -> None:
+def decode_all_in_cache(slide: DirectSlide, threads: int) -> None:
     """The same into one array, overwritten by each tile: pixels that nobody could use."""
     head = slide.levels[0].head
 
@@ -31,7 +31,7 @@ def decode_all_in_cache(slide: DirectSlide) -> None:
             for tile in part:
                 simplejpeg.decode_jpeg(head + slide.stream(0, tile)[2:], buffer=pixels[0])
 
-    for_parts(decode, len(slide.levels[0].offsets), slide.threads)
+    for_parts(decode, len(slide.levels[0].offsets), threads)
 
 
 def openslide_one_by_one(path: Path, xy_px0: NDArray[np.int64], side_px0: int, threads: int) -> None:

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aspirate.core.errors import SlideError
-from aspirate.core.geometry import DEFAULT_SIDE_PX, TileGrid
+from aspirate.core.geometry import DEFAULT_SIDE_PX, Size, TileGrid
 from aspirate.slides.direct import DirectSlide
 from aspirate.slides.reader import open_slide
+from aspirate.slides.threads import available_threads, for_parts
 from aspirate.slides.yardsticks import decode_all, decode_all_in_cache, openslide_one_by_one
 
-TILES_PER_CALL = 4096
-TALLEST_BAND = 64
+BATCH_ROWS, BATCH_COLUMNS = 8, 16
+COARSEST_STEP = 16
 
 
 def measure(
@@ -28,32 +29,36 @@ def measure(
 ) -> dict[str, float | int | str]:
     """Read every tile of level 0 once, and compare with OpenSlide and with decoding alone.
 
-    All take turns; seconds are medians, ratios are medians of the ratios within a turn. OpenSlide reads
-    at least `openslide_tiles` tiles and its seconds are scaled to all of them: whole rows, in order, spread
-    over the slide, so that its cache serves it as it would on the whole slide. `raw_decode` gives every
-    tile of the file an array of its own; `cached_decode` overwrites one that never leaves the CPU's cache,
-    and so leaves out what handing pixels on must cost.
+    Threads read batch after batch, each into a buffer of its own, as the workers of a loader do. All
+    contestants take turns; seconds are medians, ratios are medians of the ratios within a turn. OpenSlide
+    reads whole batches, spread over the slide, of at least `openslide_tiles` tiles, and its seconds are
+    scaled to all. `raw_decode` gives every tile of the file an array of its own; `cached_decode` overwrites
+    one that never leaves the CPU's cache, and so leaves out what handing pixels on must cost.
     """
-    with open_slide(path, threads=threads) as slide:
+    threads = available_threads() if threads is None else threads
+    with open_slide(path, threads=1) as slide:
         if not isinstance(slide, DirectSlide):
             raise SlideError(f"{slide.name}: {slide.vendor} files are read by OpenSlide: nothing to compare")
         # Level-0 pixels are all that counts here, whatever their resolution.
         grid = TileGrid(slide.size_px0, side_px, side_px, slide_mpp=1.0)
-        bands = _bands(grid, slide.levels[0].tile_px.height)
-        sample = _sample(bands, openslide_tiles)
-        out = np.empty((max(map(len, bands)), side_px, side_px, 3), np.uint8)
+        batches = _batches(grid, slide.levels[0].tile_px)
+        sample = np.concatenate(_spread(batches, openslide_tiles))
+        largest = max(map(len, batches))
+        buffers = [np.empty((largest, side_px, side_px, 3), np.uint8) for _ in range(threads)]
 
-        def direct() -> None:
-            for xy_px0 in bands:
-                slide.read_squares(xy_px0, side_px, side_px, out[: len(xy_px0)])
+        def read(part: range) -> None:
+            out = buffers.pop()
+            for batch in batches[part.start : part.stop]:
+                slide.read_squares(batch, side_px, side_px, out[: len(batch)])
+            buffers.append(out)
 
-        contestants: dict[str, Callable[[], None]] = {
-            "direct": direct,
-            "raw_decode": lambda: decode_all(slide),
-            "cached_decode": lambda: decode_all_in_cache(slide),
-            "openslide": lambda: openslide_one_by_one(slide.path, sample, side_px, slide.threads),
+        contestants: dict[str, Callable[[], object]] = {
+            "direct": lambda: for_parts(read, len(batches), threads),
+            "raw_decode": lambda: decode_all(slide, threads),
+            "cached_decode": lambda: decode_all_in_cache(slide, threads),
+            "openslide": lambda: openslide_one_by_one(slide.path, sample, side_px, threads),
         }
-        direct()  # warms the page cache, for all alike
+        contestants["direct"]()  # warms the page cache, for all alike
         turns = [{name: _seconds(run) for name, run in contestants.items()} for _ in range(repeats)]
     for turn in turns:
         turn["openslide"] *= len(grid) / len(sample)
@@ -64,7 +69,7 @@ def measure(
         "tiles": len(grid),
         "side_px": side_px,
         "mpx": slide.size_px0.width * slide.size_px0.height / 1e6,
-        "threads": slide.threads,
+        "threads": threads,
         "repeats": repeats,
         "tiles_openslide": len(sample),
         "tiles_per_second": len(grid) / seconds["direct"],
@@ -73,28 +78,36 @@ def measure(
     }
 
 
-def _seconds(work: Callable[[], None]) -> float:
+def _seconds(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
 
 
-def _bands(grid: TileGrid, file_tile_px: int) -> list[NDArray[np.int64]]:
-    """Corners of whole rows of tiles, about `TILES_PER_CALL` at a time.
+def _batches(grid: TileGrid, file_tile_px: Size) -> list[NDArray[np.int64]]:
+    """Corners of rectangles of tiles, which end where tiles of the file end if they can.
 
-    Where they can, bands end where a row of the file's tiles ends, so that none is decoded for two bands.
+    Then no tile of the file is decoded for two batches.
     """
-    step = lcm(file_tile_px, grid.side_px0) // grid.side_px0
-    rows = max(1, TILES_PER_CALL // grid.columns)
-    if step <= TALLEST_BAND:
-        rows = max(step, rows // step * step)
-    corners_px0 = grid.corners_px0()
-    tiles = rows * grid.columns
-    return [corners_px0[start : start + tiles] for start in range(0, len(grid), tiles)]
+    rows = _rounded(BATCH_ROWS, lcm(file_tile_px.height, grid.side_px0) // grid.side_px0)
+    columns = _rounded(BATCH_COLUMNS, lcm(file_tile_px.width, grid.side_px0) // grid.side_px0)
+    corners_px0 = grid.corners_px0().reshape(grid.rows, grid.columns, 2)
+    return [
+        corners_px0[top : top + rows, left : left + columns].reshape(-1, 2)
+        for top in range(0, grid.rows, rows)
+        for left in range(0, grid.columns, columns)
+    ]
 
 
-def _sample(bands: list[NDArray[np.int64]], at_least: int) -> NDArray[np.int64]:
-    """As many whole bands as hold that many tiles, evenly spread."""
-    wanted = min(len(bands), -(-at_least // min(len(band) for band in bands[:-1] or bands)))
-    chosen = (np.arange(wanted) + 0.5) * len(bands) / wanted
-    return np.concatenate([bands[int(i)] for i in chosen])
+def _rounded(count: int, step: int) -> int:
+    """A whole number of steps, unless steps are too coarse for batches that stay in a cache."""
+    return count if step > COARSEST_STEP else max(1, round(count / step)) * step
+
+
+def _spread(batches: list[NDArray[np.int64]], at_least: int) -> list[NDArray[np.int64]]:
+    """Whole batches with that many tiles or more in all, evenly spread."""
+    for wanted in range(1, len(batches)):
+        chosen = [batches[int((i + 0.5) * len(batches) / wanted)] for i in range(wanted)]
+        if sum(map(len, chosen)) >= at_least:
+            return chosen
+    return batches
