@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aspirate.core.geometry import Size
-from aspirate.slides.plan import make_plan
+from aspirate.slides.plan import Planner, make_plan
 from aspirate.slides.tiff import TiffLevel
 
 
@@ -63,3 +63,21 @@ def test_grid_of_tiles_is_copied_in_few_runs() -> None:
     level = fake_level(4096, 4096, 256, 256)
     corners = np.stack(np.meshgrid(np.arange(32) * 128, np.arange(32) * 128), axis=-1).reshape(-1, 2)
     assert len(make_plan(level, corners, 128, 128, group_size=4).runs) == 1024 // 4
+
+
+@given(st.data())
+def test_a_plan_that_serves_again_further_on_is_the_plan_made_anew(data: st.DataObject) -> None:
+    level = fake_level(900, 700, 64, 48)
+    planner = Planner(level, group_size=3)
+    alike = np.array(data.draw(st.lists(st.tuples(st.integers(0, 90), st.integers(0, 90)), min_size=1, max_size=6)))
+    for _ in range(4):
+        moved = np.array([data.draw(st.integers(-2, 14)) * 64, data.draw(st.integers(-2, 14)) * 48])
+        xy_px = (alike + moved).astype(np.int64)
+        shared, fresh = planner.work(xy_px, 40, 30), Planner(level, group_size=3).work(xy_px, 40, 30)
+        assert [copies for _, copies in shared.groups] == [copies for _, copies in fresh.groups]
+        assert [[t + shared.shift for t in tiles] for tiles, _ in shared.groups] == [
+            [t + fresh.shift for t in tiles] for tiles, _ in fresh.groups
+        ]
+        plain = make_plan(level, xy_px, 40, 30, 3)
+        assert [t + shared.shift for tiles, _ in shared.groups for t in tiles] == plain.tiles.tolist()
+        np.testing.assert_array_equal(shared.ragged, plain.ragged)

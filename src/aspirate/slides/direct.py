@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from aspirate.core.errors import UnreadableSlide
 from aspirate.core.progress import Advance, silent
 from aspirate.slides.jpeg import decode
-from aspirate.slides.plan import make_plan
+from aspirate.slides.plan import Planner
 from aspirate.slides.sampling import WHITE, SampledSlide
 from aspirate.slides.slide import DamagedTile, RgbArray
 from aspirate.slides.threads import for_parts
@@ -39,27 +39,25 @@ class DirectSlide(SampledSlide):
         self.levels = tuple(levels)
         self._file = path.open("rb", buffering=0)
         self._spare: list[list[RgbArray]] = [[] for _ in levels]
+        self._planners = [Planner(level, self.group_size(number)) for number, level in enumerate(levels)]
 
     def close(self) -> None:
         self._file.close()
 
     def _fill(self, level: int, xy_px: NDArray[np.int64], out: RgbArray) -> None:
-        group_size = self.group_size(level)
-        plan = make_plan(self.levels[level], xy_px, out.shape[2], out.shape[1], group_size)
-        out[plan.ragged] = WHITE
+        work = self._planners[level].work(xy_px, out.shape[2], out.shape[1])
+        out[work.ragged] = WHITE
 
         def fill(part: range) -> None:
             with self.scratch(level) as pixels:
                 slots = list(pixels)
-                for group in part:
-                    tiles = plan.tiles[group * group_size : (group + 1) * group_size]
-                    for slot, tile in zip(slots, tiles.tolist(), strict=False):
-                        self._decode(level, tile, slot)
-                    runs = plan.runs[plan.run_starts[group] : plan.run_starts[group + 1]]
-                    for patch, patch_end, step, y, y_end, x, x_end, a, b, v, v_end, u, u_end in runs.tolist():
-                        out[patch:patch_end:step, y:y_end, x:x_end] = pixels[a:b, v:v_end, u:u_end]
+                for tiles, copies in work.groups[part.start : part.stop]:
+                    for slot, tile in zip(slots, tiles, strict=False):
+                        self._decode(level, tile + work.shift, slot)
+                    for to_patches, from_slots in copies:
+                        out[to_patches] = pixels[from_slots]
 
-        for_parts(fill, len(plan.run_starts) - 1, self.threads)
+        for_parts(fill, len(work.groups), self.threads)
 
     def group_size(self, level: int) -> int:
         """How many tiles a thread decodes before it hands their pixels on: as many as stay in its cache."""

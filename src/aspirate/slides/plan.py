@@ -1,5 +1,6 @@
 """Which tiles of a file feed which patches, worked out for all patches of a call at once."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,6 +29,68 @@ class Plan:
     """(groups + 1,) where the runs of each group start, and the number of all."""
     ragged: Integers
     """Patches that reach beyond the level."""
+
+
+class Copy(NamedTuple):
+    """One run, ready to be carried out: `out[to_patches] = pixels[from_slots]`."""
+
+    to_patches: tuple[slice, slice, slice]
+    from_slots: tuple[slice, slice, slice]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A plan as a thread carries it out, group by group."""
+
+    groups: Sequence[tuple[list[int], list[Copy]]]
+    """Tiles to decode into the slots of a group, and where their pixels go."""
+    shift: int
+    """To add to every tile's number."""
+    ragged: Integers
+
+
+PLANS_KEPT = 32
+
+
+class Planner:
+    """Plans for one level. Whoever scans a slide asks for patches that lie alike on the file's tiles, time and
+    again, only further on: such calls share one plan, since planning would keep other threads waiting.
+    """
+
+    def __init__(self, level: TiffLevel, group_size: int) -> None:
+        self.level, self.group_size = level, group_size
+        self._known: dict[tuple[int, int, bytes], Work] = {}
+
+    def work(self, xy_px: Integers, width: int, height: int) -> Work:
+        size, tile_px = self.level.size_px, self.level.tile_px
+        if not len(xy_px) or xy_px.min() < 0 or (xy_px.max(axis=0) > (size.width - width, size.height - height)).any():
+            return self._made(xy_px, width, height)  # what is cut off differs from place to place
+        column, row = (xy_px.min(axis=0) // (tile_px.width, tile_px.height)).tolist()
+        alike = xy_px - (column * tile_px.width, row * tile_px.height)
+        key = (width, height, alike.tobytes())
+        work = self._known.get(key)
+        if work is None:
+            work = self._made(alike, width, height)
+            if len(self._known) >= PLANS_KEPT:
+                self._known.clear()
+            self._known[key] = work
+        return Work(work.groups, row * self.level.columns + column, work.ragged)
+
+    def _made(self, xy_px: Integers, width: int, height: int) -> Work:
+        plan = make_plan(self.level, xy_px, width, height, self.group_size)
+        tiles, starts = plan.tiles.tolist(), plan.run_starts.tolist()
+        copies = [
+            Copy(
+                (slice(patch, patch_end, step), slice(y, y_end), slice(x, x_end)),
+                (slice(a, b), slice(v, v_end), slice(u, u_end)),
+            )
+            for patch, patch_end, step, y, y_end, x, x_end, a, b, v, v_end, u, u_end in plan.runs.tolist()
+        ]
+        groups = [
+            (tiles[g * self.group_size : (g + 1) * self.group_size], copies[starts[g] : starts[g + 1]])
+            for g in range(len(starts) - 1)
+        ]
+        return Work(groups, 0, plan.ragged)
 
 
 class _Span(NamedTuple):
