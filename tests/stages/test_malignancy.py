@@ -100,6 +100,26 @@ def test_slides_are_drawn_alike_whatever_their_tiles_and_tiles_alike_within(bank
     assert np.abs(rows - by_slide[3] / 20).max() < 5 * np.sqrt(by_slide[3] / 20)
 
 
+def test_weighted_tiles_are_drawn_and_averaged_by_their_weight(bank: TileBank) -> None:
+    u = {f"s{n}": np.linspace(0, 1, count) if count > 1 else np.ones(1) for n, count in enumerate(COUNTS)}
+    settings = MalignancySettings.of({"batch": 40, "augment": PLAIN})
+    one = MalignancyLearner(bank, ENTRIES, ENTRIES, [], SIDE, settings, 0, u)
+    code = np.concatenate([one.batch(step)[0][:, :2, 0, 0].numpy() for step in range(100)]).astype(int)
+    assert np.abs(np.bincount(code[:, 0], minlength=5)[:4] - 1000).max() < 5 * np.sqrt(1000), "slides still alike"
+    rows = np.bincount(code[code[:, 0] == 1, 1], minlength=5)
+    expected = rows.sum() * u["s1"] / u["s1"].sum()
+    assert rows[0] == 0, "no weight, never drawn"
+    assert (np.abs(rows - expected) <= 5 * np.sqrt(expected)).all()
+
+    class Row(torch.nn.Module):
+        def forward(self, tiles: torch.Tensor) -> torch.Tensor:
+            return tiles[:, 1, 0, :1].float()
+
+    for number, count in enumerate(COUNTS):
+        by_hand = sum(u[f"s{number}"] * np.arange(count)) / sum(u[f"s{number}"])
+        assert one._slide_score(Row(), ENTRIES[number]) == pytest.approx(by_hand)
+
+
 def test_a_batch_depends_on_seed_and_step_alone(bank: TileBank) -> None:
     changes = {"labels": "YSV", "augment": AugmentSettings()}
     first = learner(bank, seed=2, **changes)

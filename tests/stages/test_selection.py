@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aspirate.stages.selection import SelectionSettings, select
+from aspirate.stages.selection import SelectionSettings, select, tile_weights
 
 P = np.array([0.1, 0.9, 0.5, 0.9, 0.7, 0.2])
 
@@ -34,3 +34,11 @@ def test_against_sorting_by_hand(levels: list[int], tiles: int) -> None:
     by_hand = sorted(range(len(p)), key=lambda i: (-p[i], i))[:tiles]
     kept = select(p, 0.5, SelectionSettings(mode="fixed", tiles=tiles))
     assert np.flatnonzero(kept).tolist() == sorted(by_hand)
+
+
+def test_kept_tiles_count_alike_or_by_their_informativeness() -> None:
+    p = np.array([0.2, 1.0, 0.7], np.float32)
+    np.testing.assert_array_equal(tile_weights(p, SelectionSettings()), [1, 1, 1])
+    weighted = SelectionSettings(weights="informativeness")
+    np.testing.assert_allclose(tile_weights(p, weighted), [0.2, 1.0, 0.7], rtol=1e-6)
+    assert tile_weights(np.zeros(2), weighted).sum() > 0

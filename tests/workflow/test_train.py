@@ -150,6 +150,21 @@ def test_the_model_says_of_a_slide_what_the_training_said(whole: tuple[Path, Tra
             assert found.probability == pytest.approx(float(row["probability"]), rel=1e-4)
 
 
+def test_tiles_may_count_by_their_informativeness(
+    whole: tuple[Path, TrainSummary], cohort: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    train(cohort, recipe(selection__weights="informativeness"), run)
+    assert results(run)["predictions.csv"] != results(whole[0])["predictions.csv"]
+    model, row = Model(load_bundle(run / "model")), rows(run)[0]
+    entry = next(e for e in Cohort.read(cohort).entries if e.slide_id == row["slide_id"])
+    found = model.predict(entry)
+    values = found.tiles.values
+    u, g = values["informativeness"][values["selected"]], values["malignancy"][values["selected"]]
+    assert found.score == pytest.approx(float((u * g).sum() / u.sum()), rel=1e-4)
+    assert float(row["score"]) == pytest.approx(float((u * g).sum() / u.sum()), rel=1e-4, abs=1e-5)
+
+
 def test_the_same_seed_gives_the_same_bytes_and_another_does_not(
     whole: tuple[Path, TrainSummary], cohort: Path, tmp_path: Path
 ) -> None:

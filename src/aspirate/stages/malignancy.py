@@ -2,7 +2,8 @@
 
 Every kept tile carries the labels of its slide (the lower bound of the likelihood, by Jensen); marked tiles carry their
 own grade besides. Batches draw a slide first and then one of its tiles, so that each slide has weight 1 as in the
-likelihood, however many tiles it kept.
+likelihood, however many tiles it kept. Where tiles have weights u, they are drawn in proportion to them, so that the
+expected loss of a slide is Σ u·L / Σ u.
 """
 
 from collections.abc import Mapping, Sequence
@@ -112,8 +113,10 @@ class MalignancyLearner:
         side_px: int,
         settings: MalignancySettings,
         seed: int,
+        weights: Mapping[str, NDArray[np.float64]] | None = None,
     ) -> None:
-        self.bank, self.settings, self.seed = bank, settings, seed
+        """`weights` are the u of each slide's kept tiles, by slide; without them all count alike."""
+        self.bank, self.settings, self.seed, self.weights = bank, settings, seed, weights
         self.train, self.validation, self.marked = list(train), list(validation), list(marked)
         self.ranks = ranks_of(self.train)
         of_slides = [self.ranks[label] != UNKNOWN for label in settings.labels if label in self.ranks]
@@ -130,7 +133,7 @@ class MalignancyLearner:
         graded = [self.marked[i] for i in rng.integers(0, len(self.marked), round(share * self.settings.batch))]
         slides = rng.choice(self.useful, self.settings.batch - len(graded))
         stacks = [f"{self.train[i].slide_id}.{KEPT}" for i in slides]
-        tiles = self.bank.gather(stacks, [int(rng.integers(0, self.bank.count(stack))) for stack in stacks])
+        tiles = self.bank.gather(stacks, [self._draw(self.train[i].slide_id, rng) for i in slides])
         grades = np.full(len(slides), UNKNOWN, np.int64)
         if graded:
             patches = self.bank.gather([tile.stack for tile in graded], [tile.row for tile in graded])
@@ -140,6 +143,13 @@ class MalignancyLearner:
         ranks = {"Y": self.ranks["Y"][slides], "S": self.ranks["S"][slides], "V": grades}
         pixels = augment(tiles, self.settings.augment, rng)
         return pixels, {label: torch.from_numpy(ranks[label]) for label in self.settings.labels}
+
+    def _draw(self, slide_id: str, rng: np.random.Generator) -> int:
+        """A row among a slide's kept tiles."""
+        if self.weights is None:
+            return int(rng.integers(0, self.bank.count(f"{slide_id}.{KEPT}")))
+        reached = np.cumsum(self.weights[slide_id])
+        return int(np.searchsorted(reached, rng.random() * reached[-1], side="right"))
 
     def loss(self, module: nn.Module, batch: tuple[Tensor, dict[str, Tensor]]) -> Tensor:
         loss: Tensor = module(*batch)
@@ -154,7 +164,8 @@ class MalignancyLearner:
         return {"judged": judged, "auc": by["Y"], "concordance_bethesda": by["S"]}
 
     def _slide_score(self, module: nn.Module, entry: SlideEntry) -> float:
-        return float(TorchEngine(module).score(self.bank.stack(f"{entry.slide_id}.{KEPT}")).mean())
+        scores = TorchEngine(module).score(self.bank.stack(f"{entry.slide_id}.{KEPT}"))
+        return float(np.average(scores, weights=None if self.weights is None else self.weights[entry.slide_id]))
 
 
 def _known_concordance(scores: NDArray[np.float64], ranks: NDArray[np.int64]) -> float:

@@ -23,6 +23,8 @@ class SelectionSettings(Settings):
     """M̃, the most that are kept."""
     least: int = Field(6, ge=1)
     """The fewest that are kept, however little they look like follicular cells."""
+    weights: Literal["binary", "informativeness"] = "binary"
+    """u of a kept tile: 1, as in the paper, or its probability of being informative."""
 
 
 def select(informativeness: NDArray[np.floating], threshold: float, settings: SelectionSettings) -> NDArray[np.bool_]:
@@ -35,3 +37,10 @@ def select(informativeness: NDArray[np.floating], threshold: float, settings: Se
     kept = np.zeros(len(informativeness), bool)
     kept[best_first[:count]] = True
     return kept
+
+
+def tile_weights(informativeness: NDArray[np.floating], settings: SelectionSettings) -> NDArray[np.float64]:
+    """u of tiles that are kept, from their informativeness."""
+    if settings.weights == "binary":
+        return np.ones(len(informativeness))
+    return np.maximum(informativeness.astype(np.float64), 1e-6)  # so that a slide always has some weight

@@ -13,7 +13,7 @@ from aspirate.core.tile_file import TileTable
 from aspirate.engines.torch_engine import TorchEngine
 from aspirate.slides.reader import open_slide
 from aspirate.stages.informativeness import sigmoid
-from aspirate.stages.selection import select
+from aspirate.stages.selection import select, tile_weights
 from aspirate.stages.slide_score import Adequacy, adequacy, bethesda_of, slide_score
 from aspirate.workflow.bundle import Bundle, load_bundle
 from aspirate.workflow.screen import score_tiles
@@ -93,7 +93,7 @@ class Model:
             malignancy = np.full(len(grid), np.nan, np.float32)
             malignancy[kept] = score_tiles(opened, grid, self._malignancy, np.flatnonzero(kept))
         enough = adequacy(informativeness >= self.bundle.confident, grid.corners_px0(), grid.side_px0, recipe.adequacy)
-        score = slide_score(malignancy[kept], np.ones(int(kept.sum())))
+        score = slide_score(malignancy[kept], tile_weights(informativeness[kept], recipe.selection))
         values = {"informativeness": informativeness.astype(np.float32), "selected": kept, "malignancy": malignancy}
         table = TileTable.of_grid(entry.slide_id, grid, values)
         return SlideResult(judged(self.bundle, entry, score, enough), table, enough.groups)

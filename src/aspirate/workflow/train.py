@@ -36,7 +36,7 @@ from aspirate.stages.informativeness import (
     train_informativeness,
 )
 from aspirate.stages.malignancy import KEPT, MalignancyLearner, MarkedTile, train_malignancy
-from aspirate.stages.selection import select
+from aspirate.stages.selection import select, tile_weights
 from aspirate.stages.slide_score import adequacy, slide_score
 from aspirate.workflow.bundle import Bundle, save_bundle
 from aspirate.workflow.predict import judged
@@ -183,8 +183,10 @@ class _Training:
     def malignancy(self, split: Split) -> MalignancyLearner:
         train, validation = self.present(split.train), self.present(split.validation)
         settings = self.recipe.malignancy
+        alike = self.recipe.selection.weights == "binary"
+        weights = None if alike else {entry.slide_id: self.weights(entry) for entry in train + validation}
         learner = MalignancyLearner(
-            self.bank, train, validation, self.marked(train), self.recipe.side_px, settings, self.recipe.seed
+            self.bank, train, validation, self.marked(train), self.recipe.side_px, settings, self.recipe.seed, weights
         )
         steps = settings.epochs * learner.steps_per_epoch
         with self.stages("stage 2, malignancy", steps, "steps") as bar:
@@ -216,7 +218,7 @@ class _Training:
         """Turn scores into words on validation slides, and save the model with the means to check itself."""
         validation = self.present(split.validation)
         engine = TorchEngine(learner.module.net)
-        scores = {e.slide_id: slide_score(g := engine.score(self.kept(e)), np.ones(len(g))) for e in validation}
+        scores = {e.slide_id: slide_score(engine.score(self.kept(e)), self.weights(e)) for e in validation}
         known = [e for e in validation if e.malignant is not None]
         f = np.array([scores[e.slide_id] for e in known])
         y = np.array([bool(e.malignant) for e in known])
@@ -253,6 +255,11 @@ class _Training:
 
     def kept(self, entry: SlideEntry) -> NDArray[np.uint8]:
         return self.bank.stack(f"{entry.slide_id}.{KEPT}")
+
+    def weights(self, entry: SlideEntry) -> NDArray[np.float64]:
+        """u of the kept tiles, in the order in which the bank has them."""
+        values = read_tiles(self.folder.tiles(entry.slide_id)).values
+        return tile_weights(values["informativeness"][values["selected"]], self.recipe.selection)
 
     def reference(self, validation: list[SlideEntry]) -> NDArray[np.uint8]:
         """A few kept tiles of every validation slide in turn."""
