@@ -2,8 +2,10 @@
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import torch
 
 from aspirate.learning.prefetch import Prefetch
 
@@ -36,6 +38,19 @@ def test_it_works_in_another_thread_and_only_so_far_ahead() -> None:
             time.sleep(0.05)
             assert len(made) <= taken + 3, "two wait, one more is in hand"
     assert makers and threading.get_ident() not in makers
+
+
+def test_torch_has_one_core_there_and_all_it_had_elsewhere() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with Prefetch(lambda _step: torch.get_num_threads(), range(4)) as batches:
+            assert list(batches) == [1, 1, 1, 1]
+            assert torch.get_num_threads() == 3
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(torch.get_num_threads).result() == 3
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_an_exception_arrives_after_the_batches_before_it() -> None:

@@ -1,9 +1,14 @@
-"""Batches made ahead of time in a thread, so that arithmetic never waits for pixels."""
+"""Batches made ahead of time in a thread, so that arithmetic never waits for pixels.
+
+In this thread torch computes on one core: a second team of threads would hold up the first at every step they share.
+"""
 
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
+
+import torch
 
 AHEAD = 3
 
@@ -15,9 +20,11 @@ class Prefetch:
         self._make, self._steps = make, steps
         self._ready: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(ahead)
         self._stop = threading.Event()
+        self._cores = torch.get_num_threads()
         self._thread = threading.Thread(target=self._work, daemon=True, name="prefetch")
 
     def _work(self) -> None:
+        torch.set_num_threads(1)
         try:
             for step in self._steps:
                 if not self._put((self._make(step), None)):
@@ -42,6 +49,7 @@ class Prefetch:
     def __exit__(self, *exc: object) -> None:
         self._stop.set()
         self._thread.join()
+        torch.set_num_threads(self._cores)  # the thread's own number holds for threads to come, too
 
     def __iter__(self) -> Iterator[Any]:
         while True:
