@@ -253,3 +253,13 @@ def read(
     from aspirate.workflow.bench_read import measure
 
     show_figures(measure(slide, threads=threads or cores(), repeats=repeats), json_file)
+
+
+@bench.command("train")
+def bench_train(
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
+) -> None:
+    """Training: our loop against plain fp32 PyTorch on the same nets, and against data already in memory."""
+    from aspirate.workflow.bench_train import measure
+
+    show_figures(measure(), json_file)
