@@ -34,7 +34,7 @@ from aspirate.workflow.recipe import load_recipe
 SLIDES, TILES_PER_SLIDE = 16, 64
 WARM_UP_STEPS = 2
 PAPER_BATCH = 32
-"""The paper's 288 tiles need some 20 GB; the rate changes little."""
+"""The paper's 288 tiles need some 20 GB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Effort:
 
 
 Seconds = Callable[[MalignancyLearner, int], float]
-COMPACT, PAPER = Effort(turns=3, steps=8), Effort(turns=2, steps=2)
+COMPACT, PAPER = Effort(turns=5, steps=8), Effort(turns=3, steps=3)
 
 
 def measure(
