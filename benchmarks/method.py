@@ -1,6 +1,6 @@
 """The two-stage method against planted truth: trained on some sites, tested on slides and a site never seen.
 
-python benchmarks/method.py OUT [--slides 240] [--size 6144] [--train 100] [--set key=value …]
+python benchmarks/method.py OUT [--slides 330] [--size 6144] [--train 160] [--set key=value …]
 
 Writes as it goes and resumes: OUT/cohort, OUT/run, OUT/predictions, OUT/figures.json. Test slides are read only after
 training has ended; nothing was tuned on them.
@@ -38,17 +38,17 @@ BOOTSTRAPS = 2000
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--slides", type=int, default=240)
+    parser.add_argument("--slides", type=int, default=330)
     parser.add_argument("--size", type=int, default=6144)
-    parser.add_argument("--train", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=11)
+    parser.add_argument("--train", type=int, default=160)
+    parser.add_argument("--seed", type=int, default=12)
     parser.add_argument("--run", default="run")
     parser.add_argument("--set", action="append", default=[])
     given = parser.parse_args()
     settings = SynthSettings(slides=given.slides, size=(given.size, given.size), seed=given.seed)
     folder = given.out / "cohort"
-    with progress("drawing slides", given.slides * given.size**2, "Mpx", per=1_000_000) as advance:
-        make_cohort(settings, folder, workers=2, advance=advance)
+    with progress("drawing slides", settings.megapixels, "Mpx") as bar:
+        make_cohort(settings, folder, workers=2, advance=lambda pixels: bar(pixels / 1e6))
     training, testing = divide(Cohort.read(folder), given.train)
     Cohort.write(folder / "train.csv", training)
     summary = train(

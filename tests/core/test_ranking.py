@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import average_precision_score, roc_auc_score
 
-from aspirate.core.ranking import auc, concordance
+from aspirate.core.ranking import auc, average_precision, concordance
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=2, max_size=60))
@@ -14,6 +14,15 @@ def test_auc_equals_scikit_learn_with_ties(pairs: list[tuple[int, bool]]) -> Non
         assert np.isnan(auc(scores, positive))
     else:
         assert auc(scores, positive) == pytest.approx(roc_auc_score(positive, scores))
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=1, max_size=60))
+def test_average_precision_equals_scikit_learn_with_ties(pairs: list[tuple[int, bool]]) -> None:
+    scores, positive = np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
+    if not positive.any():
+        assert np.isnan(average_precision(scores, positive))
+    else:
+        assert average_precision(scores, positive) == pytest.approx(average_precision_score(positive, scores))
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), min_size=2, max_size=30))

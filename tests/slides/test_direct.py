@@ -170,6 +170,6 @@ def test_opened_again_in_another_process(tmp_path: Path, start: str) -> None:
 
 def test_verification_counts_its_steps(tmp_path: Path) -> None:
     with open_slide(write_slide(tmp_path / "slide.tiff", PICTURE, Variety())) as slide:
-        steps: list[int] = []
+        steps: list[float] = []
         assert slide.damaged(steps.append) == []
         assert sum(steps) == slide.verify_steps == 6 * 4 + 3 * 2 + 2 * 1

@@ -95,7 +95,7 @@ def with_cells(cohort: Path, which: str, **cells: Any) -> None:
 
 @pytest.mark.parametrize("deep", [False, True])
 def test_a_sound_cohort(six_slides: Path, deep: bool) -> None:
-    steps: list[int] = []
+    steps: list[float] = []
     examination = examine(six_slides / "cohort.csv", deep=deep, advance=steps.append)
     assert examination.ok
     assert examination.findings == ()

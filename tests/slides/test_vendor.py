@@ -64,7 +64,7 @@ def test_verification_reads_every_block(shared_data: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(vendor, "_read", counted)
     with open_slide(shared_data / "slides" / "test3-DAPI-2-387.ndpi") as slide:
-        steps: list[int] = []
+        steps: list[float] = []
         assert slide.damaged(steps.append) == []
         assert sum(steps) == slide.verify_steps == len(seen) == 8 * 10 + 4 * 5 + 2 * 3 + 1 * 2 + 3
         for level, size in enumerate(slide.level_sizes):

@@ -14,6 +14,7 @@ from aspirate.learning.augment import AugmentSettings
 from aspirate.learning.device import Compute
 from aspirate.learning.tile_bank import TileBank
 from aspirate.nn.ordinal import UNKNOWN
+from aspirate.nn.tile_net import TileNet
 from aspirate.stages.malignancy import (
     MalignancyLearner,
     MalignancySettings,
@@ -146,11 +147,22 @@ def test_validation_orders_slides_by_their_mean_score(bank: TileBank) -> None:
     means = {n: (count - 1) / 2 for n, count in enumerate(COUNTS)}  # 0, 2, 29.5, 9.5, 4
     figures = learner(bank).validate(Row())
     positive, negative = [means[0], means[3]], [means[1]]
-    assert figures["judged"] == figures["auc"] == np.mean([p > n for p in positive for n in negative]) == 0.5
+    assert figures["auc"] == np.mean([p > n for p in positive for n in negative]) == 0.5
     pairs = [(a, b) for a in (0, 1, 2) for b in (0, 1, 2) if {0: 4, 1: 0, 2: 2}[a] > {0: 4, 1: 0, 2: 2}[b]]
     assert figures["concordance_bethesda"] == pytest.approx(np.mean([means[a] > means[b] for a, b in pairs]))
+    assert figures["judged"] == pytest.approx((figures["auc"] + figures["concordance_bethesda"]) / 2)
     without = MalignancyLearner(bank, ENTRIES, ENTRIES[1:3], [], SIDE, MalignancySettings(), 0).validate(Row())
     assert np.isnan(without["auc"]) and without["judged"] == without["concordance_bethesda"] == 1.0
+
+
+def test_learning_may_start_from_another_nets_encoder(bank: TileBank) -> None:
+    first = TileNet("vgg11-quarter", SIDE)
+    settings = MalignancySettings()
+    one = MalignancyLearner(bank, ENTRIES, ENTRIES, [], SIDE, settings, 0, start=first)
+    fresh = MalignancyLearner(bank, ENTRIES, ENTRIES, [], SIDE, settings, 0)
+    for name, tensor in first.encoder.state_dict().items():
+        assert torch.equal(one.module.net.encoder.state_dict()[name], tensor)
+    assert torch.equal(one.module.net.last.weight, fresh.module.net.last.weight), "the rest is the seed's"
 
 
 @pytest.mark.parametrize(

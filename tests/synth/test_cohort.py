@@ -65,7 +65,7 @@ def test_what_was_written_is_a_cohort(made: tuple[Path, SynthSummary]) -> None:
 
 
 def test_workers_do_not_change_a_byte(made: tuple[Path, SynthSummary], tmp_path: Path) -> None:
-    advanced: list[int] = []
+    advanced: list[float] = []
     make_cohort(SETTINGS, tmp_path / "again", workers=2, advance=advanced.append)
     assert contents(tmp_path / "again") == contents(made[0])
     assert sum(advanced) == 4 * 1300 * 1024
@@ -78,7 +78,7 @@ def test_a_second_start_keeps_whole_slides_and_mends_others(tmp_path: Path) -> N
     first, second = sorted((tmp_path / "slides").iterdir())
     second.write_bytes(second.read_bytes()[:-2000])
     kept = first.stat().st_mtime_ns
-    advanced: list[int] = []
+    advanced: list[float] = []
     summary = make_cohort(settings, tmp_path, advance=advanced.append)
     assert summary.slides_written == 1
     assert first.stat().st_mtime_ns == kept

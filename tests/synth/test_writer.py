@@ -82,7 +82,7 @@ def test_halving_is_the_rounded_mean() -> None:
 
 
 def test_progress_counts_every_pixel_once(tmp_path: Path) -> None:
-    counted: list[int] = []
+    counted: list[float] = []
     size = Size(1030, 1300)
     pixels = picture(size)
     write_slide(

@@ -20,7 +20,7 @@ def little(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_figures_are_flat_and_consistent() -> None:
-    advanced: list[int] = []
+    advanced: list[float] = []
     figures = measure(TURN, None, side_px=32, advance=advanced.append)
     assert sum(advanced) == steps_of(TURN, None) == 3
     assert all(isinstance(value, (int, float, str)) for value in figures.values())

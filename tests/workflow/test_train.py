@@ -103,7 +103,7 @@ class _Step:
     def __init__(self, owner: Interrupting) -> None:
         self.owner = owner
 
-    def __call__(self, n: int, /) -> None:
+    def __call__(self, n: float, /) -> None:
         self.owner.step()
 
     def note(self, text: str) -> None:

@@ -71,33 +71,17 @@ def demo(
     folder: Annotated[Path, typer.Option("--out", "-o", help="Where everything goes.")] = Path("demo"),
     workers: Workers = 0,
 ) -> None:
-    """A small synthetic cohort, checked, tiled, and shown on one page."""
-    from aspirate.slides.cohort import Cohort
-    from aspirate.slides.doctor import examine
-    from aspirate.workflow.cohort_page import write_cohort_page
-    from aspirate.workflow.demo import DEMO_COHORT
-    from aspirate.workflow.tiling import tile_cohort
+    """The whole method on a synthetic cohort: trained on part of it, shown on slides it never saw."""
+    from aspirate.workflow.demo import run_demo
 
-    _make_cohort(DEMO_COHORT, folder, workers)
-    cohort = Cohort.read(folder)
-    with progress("checking", len(cohort.entries), "slides") as advance:
-        examination = examine(folder, deep=True, advance=advance)
-    out.print(examination.verdict)
-    with progress("tiling", len(cohort.entries), "slides") as advance:
-        tiled = []
-        for slide in tile_cohort(cohort, folder):
-            tiled.append(slide)
-            advance(1)
-    failed = [slide for slide in tiled if slide.error]
-    tiles = sum(len(slide.tiles) for slide in tiled if slide.tiles is not None)
-    out.print(f"{tiles:,} tiles of {len(tiled) - len(failed)} slides: {folder / 'tiles'}")
-    page = folder / "index.html"
-    with progress("drawing", len(cohort.entries), "slides") as advance:
-        write_cohort_page(page, cohort, examination, title="Synthetic thyroid aspirates", advance=advance)
-    out.print(f"open {page}")
-    if failed or not examination.ok:
-        for slide in failed:
-            err.print(f"error: {slide.error}", markup=False)
+    summary = run_demo(folder, workers or cores(), progress)
+    out.print(f"on {len(summary.predicted.predictions)} slides of patients not trained on:")
+    show_figures(summary.figures, None)
+    for slide_id, why in summary.failures.items():
+        err.print(f"failed {slide_id}: {why}", markup=False)
+    out.print(f"the cohort: {summary.cohort_page}")
+    out.print(f"open {summary.predicted.page}")
+    if summary.failures:
         raise typer.Exit(FAILED)
 
 
@@ -148,9 +132,8 @@ def _size(text: str) -> tuple[int, int]:
 def _make_cohort(settings: "SynthSettings", folder: Path, workers: int) -> None:
     from aspirate.synth.cohort import make_cohort
 
-    pixels = settings.slides * settings.size[0] * settings.size[1]
-    with progress("drawing slides", pixels, "Mpx", per=1_000_000) as advance:
-        made = make_cohort(settings, folder, workers or cores(), advance)
+    with progress("drawing slides", settings.megapixels, "Mpx") as bar:
+        made = make_cohort(settings, folder, workers or cores(), lambda pixels: bar(pixels / 1e6))
     readers = ", ".join(f"{value:.3f}" for value in made.reader_aucs)
     out.print(
         f"{made.slides} slides, {made.malignant_share:.0%} malignant: {folder}\n"

@@ -25,6 +25,8 @@ from aspirate.core.progress import Bar
 from aspirate.core.store import write_json
 
 PLAIN_INTERVAL_S = 10.0
+ROUNDING = 1e-6
+"""Parts of a unit add up to a little less."""
 PLAIN_WIDTH = 160
 """Of tables in files and pipes, where no terminal says how wide it is."""
 
@@ -58,8 +60,8 @@ def _short(number: float) -> str:
 
 
 @contextmanager
-def progress(what: str, total: float, unit: str, per: int = 1) -> Iterator[Bar]:
-    """Yields the function to call with the number of steps just done; `per` steps make one unit."""
+def progress(what: str, total: float, unit: str) -> Iterator[Bar]:
+    """Yields the function to call with the number of units just done."""
     if err.is_terminal:
         columns = (
             TextColumn("{task.description}"),
@@ -70,17 +72,17 @@ def progress(what: str, total: float, unit: str, per: int = 1) -> Iterator[Bar]:
             TimeRemainingColumn(),
         )
         with Progress(*columns, console=err, transient=True) as bar:
-            yield _LiveBar(bar, bar.add_task(what, total=total / per), what, per)
+            yield _LiveBar(bar, bar.add_task(what, total=total), what)
     else:
-        yield _PlainLines(what, total / per, unit, per)
+        yield _PlainLines(what, total, unit)
 
 
 class _LiveBar:
-    def __init__(self, bar: Progress, task: TaskID, what: str, per: int) -> None:
-        self.bar, self.task, self.what, self.per = bar, task, what, per
+    def __init__(self, bar: Progress, task: TaskID, what: str) -> None:
+        self.bar, self.task, self.what = bar, task, what
 
-    def __call__(self, n: int, /) -> None:
-        self.bar.advance(self.task, n / self.per)
+    def __call__(self, n: float, /) -> None:
+        self.bar.advance(self.task, n)
 
     def note(self, text: str) -> None:
         self.bar.update(self.task, description=f"{self.what} · {text}")
@@ -89,8 +91,8 @@ class _LiveBar:
 class _PlainLines:
     """A line every few seconds, and one at the end: for logs."""
 
-    def __init__(self, what: str, total: float, unit: str, per: int) -> None:
-        self.what, self.total, self.unit, self.per = what, total, unit, per
+    def __init__(self, what: str, total: float, unit: str) -> None:
+        self.what, self.total, self.unit = what, total, unit
         self.done = 0.0
         self.said = ""
         self.started = self.last = time.monotonic()
@@ -98,10 +100,10 @@ class _PlainLines:
     def note(self, text: str) -> None:
         self.said = f", {text}"
 
-    def __call__(self, n: int, /) -> None:
-        self.done += n / self.per
-        now = time.monotonic()
-        if self.done < self.total and now - self.last < PLAIN_INTERVAL_S:
+    def __call__(self, n: float, /) -> None:
+        self.done += n
+        now, unfinished = time.monotonic(), self.done < self.total - ROUNDING
+        if unfinished and now - self.last < PLAIN_INTERVAL_S:
             return
         self.last = now
         seconds = now - self.started
@@ -109,7 +111,7 @@ class _PlainLines:
         left = (self.total - self.done) / max(rate, 1e-9)
         err.print(
             f"{self.what}: {_short(self.done)}/{_short(self.total)} {self.unit}, {_short(rate)}/s, "
-            f"{seconds:.0f} s gone{self.said}" + (f", about {left:.0f} s left" if self.done < self.total else "")
+            f"{seconds:.0f} s gone{self.said}" + (f", about {left:.0f} s left" if unfinished else "")
         )
 
 

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
-Advance = Callable[[int], None]
-"""Called with the number of units just done."""
+Advance = Callable[[float], None]
+"""Called with the number of units just done, or the part of one."""
 
 
 class Bar(Protocol):
     """One stretch of work under way; itself an `Advance`."""
 
-    def __call__(self, n: int, /) -> None: ...
+    def __call__(self, n: float, /) -> None: ...
 
     def note(self, text: str) -> None:
         """A few words beside the bar, such as the loss."""
@@ -24,7 +24,7 @@ class Stages(Protocol):
 
 
 class _Silent:
-    def __call__(self, n: int, /) -> None:
+    def __call__(self, n: float, /) -> None:
         pass
 
     def note(self, text: str) -> None:

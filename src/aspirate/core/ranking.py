@@ -23,3 +23,12 @@ def concordance(scores: ArrayLike, ranks: ArrayLike) -> float:
         return float("nan")
     difference = np.sign(scores[:, None] - scores[None, :])
     return float(((difference[higher] + 1) / 2).mean())
+
+
+def average_precision(scores: ArrayLike, positive: ArrayLike) -> float:
+    """Mean over positives of the precision at their score, equal scores taken together; NaN without a positive."""
+    scores, positive = np.asarray(scores, float), np.asarray(positive, bool)
+    if not positive.any():
+        return float("nan")
+    at_least = scores[None, :] >= scores[positive][:, None]  # (positives, N)
+    return float(((at_least & positive).sum(1) / at_least.sum(1)).mean())

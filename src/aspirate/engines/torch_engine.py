@@ -5,6 +5,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from aspirate.nn.folding import folded
+
 BATCH = 16
 """Tiles at once on a CPU: what a layer leaves then stays in the cache, and glibc does not map it anew each time. Twice
 as fast as 64."""
@@ -12,12 +14,12 @@ BATCH_ON_GPU = 256
 
 
 class TorchEngine:
-    """`score`: (N, side, side, 3) bytes → (N,) scores in fp32."""
+    """`score`: (N, side, side, 3) bytes → (N,) scores in fp32, of the net as it is now."""
 
     def __init__(self, net: nn.Module, device: str | None = None, bf16: bool = False) -> None:
         of_net = next((parameter.device for parameter in net.parameters()), torch.device("cpu"))
         self.device, self.bf16 = of_net if device is None else torch.device(device), bf16
-        self.net = net.eval().to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.net = folded(net.eval()).to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     @torch.inference_mode()
     def score(self, tiles: NDArray[np.uint8]) -> NDArray[np.float32]:

@@ -1,6 +1,6 @@
 """The one training loop: trainings differ in what they learn, from which batches, and how they are judged.
 
-All that is needed to go on after a kill is in one file: the step, the weights, the optimiser's momentum, the
+All that is needed to go on after a kill is in one file: the step, the weights, the optimiser's memory, the
 best weights so far and the history. A batch is a function of its step alone, so a resumed run sees the same
 batches and, on the same device with the same number of threads, ends with the same weights.
 """
@@ -8,22 +8,20 @@ batches and, on the same device with the same number of threads, ends with the s
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import cos, pi
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from aspirate.core.config import Settings
 from aspirate.core.errors import AspirateError
 from aspirate.learning.checkpoints import load_tensors, prefixed, save_tensors, without_prefix
 from aspirate.learning.device import Compute
 from aspirate.learning.memory import kept_memory
+from aspirate.learning.pace import Pace
 from aspirate.learning.prefetch import Prefetch
 
 CHECKPOINT_FILE = "checkpoint.safetensors"
-WARM_UP = 0.1
 
 Watch = Callable[[int, float], None]
 """Called after each step with the number of steps done and the loss."""
@@ -45,7 +43,7 @@ class Learner(Protocol):
         """Figures on slides not trained on; `judged` is to be as high as possible."""
 
 
-class FitPlan(Settings):
+class FitPlan(Pace):
     """How long and how fast to learn."""
 
     epochs: int
@@ -53,11 +51,6 @@ class FitPlan(Settings):
     steps_per_epoch: int
     patience: int | None = None
     """Stop after so many epochs without a rise of the judged figure; None runs all epochs."""
-    learning_rate: float = 0.001
-    momentum: float = 0.99
-    weight_decay: float = 1e-7
-    schedule: Literal["constant", "cosine"] = "constant"
-    """`cosine` rises over the first tenth of the steps and falls to 0 at the end."""
     save_every_s: float = 300.0
     """A kill loses at most so many seconds."""
 
@@ -65,19 +58,10 @@ class FitPlan(Settings):
     def steps(self) -> int:
         return self.epochs * self.steps_per_epoch
 
-    def rate(self, step: int) -> float:
-        """The learning rate of a step."""
-        if self.schedule == "constant":
-            return self.learning_rate
-        done = (step + 1) / self.steps
-        if done < WARM_UP:
-            return self.learning_rate * done / WARM_UP
-        return self.learning_rate * (1 + cos(pi * (done - WARM_UP) / (1 - WARM_UP))) / 2
-
 
 @dataclass(slots=True)
 class State:
-    """Everything that a resumed run needs beside the weights and the momentum."""
+    """Everything that a resumed run needs beside the weights and the optimiser's memory."""
 
     step: int = 0
     losses: list[float] = field(default_factory=list)
@@ -104,13 +88,7 @@ def fit(
     fabric = Fabric(accelerator=compute.accelerator, devices=compute.devices, precision=compute.fabric_precision)
     fabric.launch()
     inner = learner.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    optimiser = torch.optim.SGD(
-        inner.parameters(),
-        lr=plan.learning_rate,
-        momentum=plan.momentum,
-        weight_decay=plan.weight_decay,
-        fused=compute.accelerator in ("cpu", "cuda"),
-    )
+    optimiser = plan.moves(inner.parameters(), fused=compute.accelerator in ("cpu", "cuda"))
     module, wrapped = fabric.setup(inner, optimiser)
     state = _resume(folder, inner, optimiser, plan)
     end = state.step if state.finished(plan) else plan.steps
@@ -119,7 +97,7 @@ def fit(
         for batch in batches:
             module.train()
             for group in optimiser.param_groups:
-                group["lr"] = plan.rate(state.step)
+                group["lr"] = plan.rate(state.step, plan.steps)
             with fabric.autocast():
                 loss = learner.loss(module, fabric.to_device(batch))
             fabric.backward(loss)
@@ -158,14 +136,14 @@ def evaluate(learner: Learner, module: nn.Module) -> dict[str, float]:
 
 
 def _save(folder: Path, module: nn.Module, optimiser: torch.optim.Optimizer, state: State, plan: FitPlan) -> None:
-    momenta = {
-        str(i): optimiser.state[parameter]["momentum_buffer"]
+    memory = {
+        f"{i}.{name}": tensor
         for i, parameter in enumerate(module.parameters())
-        if "momentum_buffer" in optimiser.state[parameter]
+        for name, tensor in optimiser.state[parameter].items()
     }
     tensors = {
         **prefixed("module", module.state_dict()),
-        **prefixed("momentum", momenta),
+        **prefixed("optimiser", memory),
         **prefixed("best", state.best),
     }
     note = {
@@ -187,8 +165,11 @@ def _resume(folder: Path, module: nn.Module, optimiser: torch.optim.Optimizer, p
             f"{path}: belongs to a training with other settings; choose another folder, or remove this one"
         )
     module.load_state_dict(without_prefix("module", tensors))
-    for name, momentum in without_prefix("momentum", tensors).items():
-        parameter = list(module.parameters())[int(name)]
+    parameters = list(module.parameters())
+    for key, tensor in without_prefix("optimiser", tensors).items():
+        number, name = key.split(".")
+        parameter = parameters[int(number)]
         # in the parameter's own order of axes: the fused step walks through both as they lie in memory
-        optimiser.state[parameter]["momentum_buffer"] = torch.empty_like(parameter).copy_(momentum)
+        of_same_shape = tensor.shape == parameter.shape
+        optimiser.state[parameter][name] = torch.empty_like(parameter).copy_(tensor) if of_same_shape else tensor
     return State(note["step"], note["losses"], note["history"], without_prefix("best", tensors))

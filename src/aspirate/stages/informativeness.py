@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +18,6 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from aspirate.core.config import Settings
 from aspirate.core.geometry import TileGrid
 from aspirate.core.ranking import auc
 from aspirate.core.records import Annotation
@@ -26,6 +25,7 @@ from aspirate.engines.torch_engine import TorchEngine
 from aspirate.learning.augment import AugmentSettings, augment, shifted
 from aspirate.learning.device import Compute
 from aspirate.learning.loop import FitPlan, Watch, fit
+from aspirate.learning.pace import Pace
 from aspirate.learning.tile_bank import TileBank
 from aspirate.nn.tile_net import TileNet, seeded
 from aspirate.slides.slide import Slide
@@ -35,25 +35,21 @@ MARKED, DRAWN = "marked", "drawn"
 """Stacks of tiles a slide gives: those someone marked, and those drawn at random."""
 
 
-class InformativenessSettings(Settings):
+class InformativenessSettings(Pace):
     """Stage 1."""
 
     encoder: str = "vgg11-quarter"
-    batch: int = Field(64, ge=2)
+    batch: int = Field(32, ge=2)
     """Half marked, half drawn."""
-    epochs: int = Field(8, ge=1)
+    epochs: int = Field(4, ge=1)
     """At most; the stopping rule usually ends it sooner."""
-    least_steps: int = Field(100, ge=1)
+    least_steps: int = Field(300, ge=1)
     """An epoch shows every marked tile once, and has at least so many steps."""
-    learning_rate: float = Field(0.01, gt=0)
-    momentum: float = Field(0.9, ge=0, lt=1)
-    weight_decay: float = Field(1e-4, ge=0)
-    schedule: Literal["constant", "cosine"] = "constant"
     drawn_per_slide: int = Field(128, ge=1)
     """Tiles drawn from each slide, kept on disk."""
     shift_px: int = Field(16, ge=0)
     """A marked tile is shown up to so many pixels off its place."""
-    recall: float = Field(0.95, gt=0, le=1)
+    recall: float = Field(0.9, gt=0, le=1)
     """Share of held-out marked tiles that must count as confidently informative; it sets the threshold."""
     augment: AugmentSettings = AugmentSettings()
 
@@ -183,10 +179,7 @@ def train_informativeness(
         epochs=settings.epochs,
         steps_per_epoch=learner.steps_per_epoch,
         patience=1,
-        learning_rate=settings.learning_rate,
-        momentum=settings.momentum,
-        weight_decay=settings.weight_decay,
-        schedule=settings.schedule,
+        **settings.pace(),
     )
     history = fit(learner, plan, folder, compute, watch)
     held = sigmoid(learner.held_scores(learner.module, MARKED))

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from aspirate.core.config import Settings
 from aspirate.core.ranking import concordance
 from aspirate.core.records import SlideEntry
 from aspirate.engines.torch_engine import TorchEngine
 from aspirate.learning.augment import AugmentSettings, augment, shifted
 from aspirate.learning.device import Compute
 from aspirate.learning.loop import FitPlan, Watch, fit
+from aspirate.learning.pace import Pace
 from aspirate.learning.tile_bank import TileBank
 from aspirate.nn.ordinal import RANKS, UNKNOWN, MalignancyLoss
 from aspirate.nn.tile_net import TileNet, seeded
@@ -32,10 +32,12 @@ from aspirate.nn.tile_net import TileNet, seeded
 KEPT = "kept"
 
 
-class MalignancySettings(Settings):
+class MalignancySettings(Pace):
     """Stage 2."""
 
     encoder: str = "vgg11-quarter"
+    start: Literal["informativeness", "random"] = "informativeness"
+    """Where the encoder starts: from stage 1, which knows nuclei from red cells, or from nothing as in the paper."""
     labels: Literal["Y", "S", "V", "YS", "YV", "SV", "YSV"] = "YS"
     """Which labels are learned from: malignancy, Bethesda category, abnormality of marked tiles."""
     two_heads: bool = False
@@ -44,16 +46,12 @@ class MalignancySettings(Settings):
     """Cuts ordered by construction; false leaves them free, as in the paper."""
     weights: dict[str, float] = Field(default_factory=dict)
     """Weight of each label's loss, 1 unless given."""
-    batch: int = Field(64, ge=1)
-    epochs: int = Field(20, ge=1)
-    tiles_per_slide: int = Field(16, ge=1)
+    batch: int = Field(32, ge=1)
+    epochs: int = Field(10, ge=1)
+    tiles_per_slide: int = Field(80, ge=1)
     """An epoch shows on average so many tiles of each slide."""
     marked_share: float = Field(0.2, ge=0, lt=1)
     """Share of marked tiles in every batch where V is learned from."""
-    learning_rate: float = Field(0.01, gt=0)
-    momentum: float = Field(0.9, ge=0, lt=1)
-    weight_decay: float = Field(1e-4, ge=0)
-    schedule: Literal["constant", "cosine"] = "cosine"
     augment: AugmentSettings = AugmentSettings()
 
     @model_validator(mode="after")
@@ -114,14 +112,18 @@ class MalignancyLearner:
         settings: MalignancySettings,
         seed: int,
         weights: Mapping[str, NDArray[np.float64]] | None = None,
+        start: TileNet | None = None,
     ) -> None:
-        """`weights` are the u of each slide's kept tiles, by slide; without them all count alike."""
+        """`weights` are the u of each slide's kept tiles, by slide; without them all count alike. `start` is a net
+        whose encoder is where learning starts."""
         self.bank, self.settings, self.seed, self.weights = bank, settings, seed, weights
         self.train, self.validation, self.marked = list(train), list(validation), list(marked)
         self.ranks = ranks_of(self.train)
         of_slides = [self.ranks[label] != UNKNOWN for label in settings.labels if label in self.ranks]
         self.useful = np.flatnonzero(np.any(of_slides, axis=0)) if of_slides else np.arange(len(self.train))
         self.module = seeded(seed, lambda: MalignancyModel(settings, side_px))
+        if start is not None:
+            self.module.net.encoder.load_state_dict(start.encoder.state_dict())
 
     @property
     def steps_per_epoch(self) -> int:
@@ -156,11 +158,12 @@ class MalignancyLearner:
         return loss
 
     def validate(self, module: nn.Module) -> Mapping[str, float]:
-        """Judged by how well slide scores order the held-out slides: by Y where it is known, else by S."""
+        """Judged by how well slide scores order the held-out slides: by Y and by S, where they are known."""
         scores = np.array([self._slide_score(module, entry) for entry in self.validation])
         ranks = ranks_of(self.validation)
         by = {label: _known_concordance(scores, ranks[label]) for label in "YS"}
-        judged = by["Y"] if np.isfinite(by["Y"]) else by["S"]
+        known = [value for value in by.values() if np.isfinite(value)]
+        judged = sum(known) / len(known) if known else float("nan")
         return {"judged": judged, "auc": by["Y"], "concordance_bethesda": by["S"]}
 
     def _slide_score(self, module: nn.Module, entry: SlideEntry) -> float:
@@ -181,9 +184,6 @@ def train_malignancy(
     plan = FitPlan(
         epochs=settings.epochs,
         steps_per_epoch=learner.steps_per_epoch,
-        learning_rate=settings.learning_rate,
-        momentum=settings.momentum,
-        weight_decay=settings.weight_decay,
-        schedule=settings.schedule,
+        **settings.pace(),
     )
     return fit(learner, plan, folder, compute, watch)

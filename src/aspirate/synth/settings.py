@@ -79,5 +79,10 @@ class SynthSettings(Settings):
         return Size(*self.size)
 
     @property
+    def megapixels(self) -> float:
+        """Of all slides together."""
+        return self.slides * self.size[0] * self.size[1] / 1e6
+
+    @property
     def patient_count(self) -> int:
         return self.patients or max(2, round(self.slides / 1.1))

@@ -144,10 +144,8 @@ def _seconds_of_ours(learner: MalignancyLearner, compute: Compute, steps: int) -
     plan = FitPlan(
         epochs=1,
         steps_per_epoch=10**9,
-        learning_rate=settings.learning_rate,
-        momentum=settings.momentum,
-        weight_decay=settings.weight_decay,
         save_every_s=float("inf"),
+        **settings.pace(),
     )
     ends: list[float] = []
 
@@ -165,12 +163,7 @@ def _seconds_of_plain(learner: MalignancyLearner, steps: int) -> float:
     settings, module = learner.settings, learner.module
     tiles, ranks = learner.batch(0)
     tiles = tiles.contiguous()  # (N, 3, side, side), axes in this order in memory
-    optimiser = torch.optim.SGD(
-        module.parameters(),
-        lr=settings.learning_rate,
-        momentum=settings.momentum,
-        weight_decay=settings.weight_decay,
-    )
+    optimiser = settings.moves(module.parameters(), fused=False)
     module.train()
     ends: list[float] = []
     for _ in range(WARM_UP_STEPS + steps):

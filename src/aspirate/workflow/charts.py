@@ -1,6 +1,7 @@
-"""Small charts of a slide as coordinates of an inline SVG: its score among the cuts, its tiles by informativeness."""
+"""Small charts as coordinates of an inline SVG: a slide's score among the cuts, its tiles by informativeness, and many
+slides by their score and what was known of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -149,3 +150,53 @@ def histogram(informativeness: NDArray[np.floating], confident: float) -> Histog
     ]
     levels = [Level(HISTOGRAM_HEIGHT - height(10**power), f"{10**power:,}") for power in range(decades + 1)]
     return Histogram(bars, levels, Mark(round(confident * WIDTH, 1), f"{confident:.2f}"), counts.tolist())
+
+
+DOT_PX = 13
+"""Between the centres of dots that would else hide each other."""
+ROW_PX = 90
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    x: float
+    y: float
+    slide_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class StripRow:
+    name: str
+    y: float
+    dots: list[Dot]
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """Slides as dots from low to high score, a row for each outcome; positions are 0 … `WIDTH` and 0 … `height`."""
+
+    rows: list[StripRow]
+    threshold: Mark
+    height: float
+
+
+def strip(slides: Mapping[str, Sequence[tuple[str, float, str]]], threshold: float) -> Strip:
+    """`slides` are (slide_id, score, text) by outcome; dots that would meet are stacked about the row's line."""
+    scores = [score for row in slides.values() for _, score, _ in row] + [threshold]
+    spread = max(max(scores) - min(scores), 1e-3)
+    low, high = min(scores) - PAD * spread, max(scores) + PAD * spread
+
+    def x(value: float) -> float:
+        return round((value - low) / (high - low) * WIDTH, 1)
+
+    rows = []
+    for number, (name, members) in enumerate(slides.items()):
+        middle = (number + 0.5) * ROW_PX
+        dots: list[Dot] = []
+        for slide_id, score, text in sorted(members, key=lambda member: member[1]):
+            taken = {dot.y for dot in dots if x(score) - dot.x < DOT_PX}
+            offsets = (middle + sign * step * DOT_PX for step in range(len(dots) + 1) for sign in (1, -1))
+            dots.append(Dot(x(score), next(y for y in offsets if y not in taken), slide_id, text))
+        rows.append(StripRow(name, middle, dots))
+    return Strip(rows, Mark(x(threshold), f"{threshold:.2f}"), len(rows) * ROW_PX)

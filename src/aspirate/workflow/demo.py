@@ -1,5 +1,69 @@
-"""What the demonstration is made from: small enough for minutes on two cores."""
+"""The demonstration: a synthetic cohort, a model trained on part of it, its predictions for slides it never saw."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from aspirate.core.progress import Stages, silent_stages
+from aspirate.evaluation.splits import deal
+from aspirate.slides.cohort import Cohort
+from aspirate.slides.doctor import examine
+from aspirate.synth.cohort import make_cohort
 from aspirate.synth.settings import SynthSettings
+from aspirate.workflow.cohort_page import write_cohort_page
+from aspirate.workflow.predict import load_model
+from aspirate.workflow.predict_many import PredictSummary, predict_many
+from aspirate.workflow.predictions_page import known_figures
+from aspirate.workflow.recipe import load_recipe
+from aspirate.workflow.train import train
 
-DEMO_COHORT = SynthSettings(slides=12, size=(4096, 4096), seed=7, annotated=0.5)
+PARTS = 3
+"""One part of the patients is held out."""
+SHOWN = 12
+"""Slides on the page of the cohort."""
+
+
+COHORT = SynthSettings(slides=72, size=(3072, 3072), seed=7, annotated=0.5)
+CHANGES: Mapping[str, object] = {
+    "informativeness.epochs": 2,
+    "informativeness.least_steps": 250,
+    "malignancy.epochs": 4,
+    "malignancy.tiles_per_slide": 120,
+}
+"""Of the recipe `compact`: small enough for minutes on two cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoSummary:
+    """What the demonstration leaves behind."""
+
+    cohort_page: Path
+    predicted: PredictSummary
+    figures: dict[str, float]
+    """On slides held out."""
+    failures: dict[str, str]
+
+
+def run_demo(
+    folder: Path,
+    workers: int = 1,
+    stages: Stages = silent_stages,
+    settings: SynthSettings = COHORT,
+    changes: Mapping[str, object] = CHANGES,
+) -> DemoSummary:
+    """Everything is kept in `folder`; a second start goes on where the first stopped."""
+    place = folder / "cohort"
+    with stages("drawing slides", settings.megapixels, "Mpx") as bar:
+        make_cohort(settings, place, workers, lambda pixels: bar(pixels / 1e6))
+    cohort = Cohort.read(place)
+    part_of = deal(cohort.entries, PARTS, settings.seed)
+    held_out = [entry for entry in cohort.entries if part_of[entry.slide_id] == 0]
+    Cohort.write(place / "train.csv", [entry for entry in cohort.entries if part_of[entry.slide_id] != 0])
+
+    shown = Cohort(place, cohort.entries[:SHOWN])
+    page = folder / "cohort.html"
+    with stages("showing the cohort", len(shown.entries), "slides") as advance:
+        write_cohort_page(page, shown, examine(place), title="Synthetic thyroid aspirates", advance=advance)
+    trained = train(place / "train.csv", load_recipe("compact", dict(changes)), folder / "run", stages)
+    predicted = predict_many(load_model(trained.model), held_out, folder / "predictions", stages=stages)
+    return DemoSummary(page, predicted, known_figures(predicted.predictions), trained.failures | predicted.failures)

@@ -8,6 +8,7 @@ import numpy as np
 from aspirate.core.errors import ImplausibleResolution
 from aspirate.core.geometry import TileGrid, checked_mpp
 from aspirate.core.predictions import Prediction
+from aspirate.core.progress import Advance, silent
 from aspirate.core.records import SlideEntry
 from aspirate.core.tile_file import TileTable
 from aspirate.engines.torch_engine import TorchEngine
@@ -79,8 +80,13 @@ class Model:
         self._malignancy = TorchEngine(bundle.malignancy)
 
     def predict(
-        self, slide: str | Path | SlideEntry, mpp: float | None = None, any_resolution: bool = False
+        self,
+        slide: str | Path | SlideEntry,
+        mpp: float | None = None,
+        any_resolution: bool = False,
+        advance: Advance = silent,
     ) -> SlideResult:
+        """`advance` is told of parts of the slide, 1 in all."""
         entry = slide if isinstance(slide, SlideEntry) else SlideEntry(Path(slide).stem, Path(slide), mpp=mpp)
         recipe = self.bundle.recipe
         with open_slide(entry.path, mpp=entry.mpp, name=entry.slide_id) as opened:
@@ -88,7 +94,7 @@ class Model:
             if not any_resolution:
                 self._refuse_resolution(opened.name, slide_mpp)
             grid = TileGrid.cover(opened.size_px0, slide_mpp, recipe.side_px, recipe.mpp)
-            informativeness = sigmoid(score_tiles(opened, grid, self._informativeness))
+            informativeness = sigmoid(score_tiles(opened, grid, self._informativeness, advance=advance))
             kept = select(informativeness, self.bundle.confident, recipe.selection)
             malignancy = np.full(len(grid), np.nan, np.float32)
             malignancy[kept] = score_tiles(opened, grid, self._malignancy, np.flatnonzero(kept))

@@ -21,7 +21,7 @@ from aspirate import __version__
 from aspirate.core.config import Settings
 from aspirate.core.errors import AspirateError, CohortError, ConfigError
 from aspirate.core.predictions import Prediction, read_predictions, write_predictions
-from aspirate.core.progress import Stages, silent_stages
+from aspirate.core.progress import Advance, Stages, silent_stages
 from aspirate.core.records import SlideEntry
 from aspirate.core.store import TILE_FOLDER, provenance, write_json
 from aspirate.core.tile_file import write_tiles
@@ -125,8 +125,7 @@ def predict_many(
         for entry in entries:
             if entry.slide_id not in batch.skipped:
                 bar.note(entry.slide_id)
-                batch.do(entry)
-                bar(1)
+                batch.do(entry, bar)
     return batch.summary()
 
 
@@ -195,11 +194,19 @@ class _Batch:
             and all(path.exists() for path in self.folder.outputs(entry.slide_id))
         )
 
-    def do(self, entry: SlideEntry) -> None:
+    def do(self, entry: SlideEntry, advance: Advance) -> None:
+        """`advance` is told of 1 in all, whatever becomes of the slide."""
+        done = 0.0
+
+        def part(share: float) -> None:
+            nonlocal done
+            done += share
+            advance(share)
+
         made_from = _made_from(entry)
         self._clear(entry.slide_id)
         try:
-            row = self._predict(entry).prediction
+            row = self._predict(entry, part).prediction
         except Exception as error:  # noqa: BLE001 - the boundary of one slide: named in its row, the rest go on
             self._clear(entry.slide_id)
             said = str(error) if isinstance(error, AspirateError) else f"{entry.slide_id}: {_described(error)}"
@@ -209,12 +216,13 @@ class _Batch:
         self.rows[entry.slide_id] = row
         self.made_from[entry.slide_id] = made_from
         self._save()
+        advance(1 - done)
 
-    def _predict(self, entry: SlideEntry) -> SlideResult:
+    def _predict(self, entry: SlideEntry, advance: Advance) -> SlideResult:
         with open_slide(entry.path, mpp=entry.mpp, name=entry.slide_id) as slide:
             if slide.mpp is None:
                 entry = replace(entry, mpp=self.settings.mpp)
-            result = self.model.predict(entry, any_resolution=self.settings.any_resolution)
+            result = self.model.predict(entry, any_resolution=self.settings.any_resolution, advance=advance)
             write_tiles(self.folder.tiles(entry.slide_id), result.tiles, self.model_sha256)
             paths = self.folder.evidence(entry.slide_id)
             write_evidence(slide, result, self.model.bundle, self.model_sha256, paths, self.settings.tiles_shown)
@@ -237,7 +245,7 @@ class _Batch:
         settings = {"model_sha256": self.model_sha256, **self.settings.model_dump(mode="json")}
         write_json(self.folder.record, {**provenance(settings), "made_by": self.made_by, "slides": slides})
         write_predictions(self.folder.table, rows)
-        write_predictions_page(self.folder.page, rows, self.model_sha256)
+        write_predictions_page(self.folder.page, rows, self.model_sha256, self.model.bundle.threshold)
 
     def summary(self) -> PredictSummary:
         rows = tuple(self.rows[entry.slide_id] for entry in self.entries)

@@ -3,9 +3,9 @@
 import tomllib
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from aspirate.core.config import Settings
 from aspirate.core.errors import ConfigError
@@ -33,6 +33,16 @@ class Recipe(Settings):
     selection: SelectionSettings = SelectionSettings()
     malignancy: MalignancySettings = MalignancySettings()
     adequacy: AdequacySettings = AdequacySettings()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        first, second = self.informativeness.encoder, self.malignancy.encoder
+        if self.malignancy.start == "informativeness" and first != second:
+            raise ValueError(
+                f"malignancy.start: stage 2 ({second}) cannot start from stage 1 ({first}), a different encoder; "
+                'use one encoder, or malignancy.start = "random"'
+            )
+        return self
 
 
 def load_recipe(name: str, changes: dict[str, Any] | None = None) -> Recipe:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aspirate.core.geometry import TileGrid
+from aspirate.core.progress import Advance, silent
 from aspirate.learning.prefetch import Prefetch
 from aspirate.slides.slide import Slide
 
@@ -20,9 +21,13 @@ class Engine(Protocol):
 
 
 def score_tiles(
-    slide: Slide, grid: TileGrid, engine: Engine, tiles: Sequence[int] | NDArray[np.int64] | None = None
+    slide: Slide,
+    grid: TileGrid,
+    engine: Engine,
+    tiles: Sequence[int] | NDArray[np.int64] | None = None,
+    advance: Advance = silent,
 ) -> NDArray[np.float32]:
-    """Scores of the tiles named by their index in the grid, or of all."""
+    """Scores of the tiles named by their index in the grid, or of all; `advance` is told of parts of the whole."""
     corners_px0 = grid.corners_px0() if tiles is None else grid.corners_px0()[np.asarray(tiles, np.int64)]
     chunks = [corners_px0[i : i + CHUNK] for i in range(0, len(corners_px0), CHUNK)]
 
@@ -30,5 +35,8 @@ def score_tiles(
         return slide.read_squares(chunks[number], grid.side_px0, grid.side_px)
 
     with Prefetch(read, range(len(chunks)), ahead=1) as ready:
-        scores = [engine.score(pixels) for pixels in ready]
+        scores = []
+        for pixels in ready:
+            scores.append(engine.score(pixels))
+            advance(len(pixels) / len(corners_px0))
     return np.concatenate(scores) if scores else np.empty(0, np.float32)

@@ -108,7 +108,7 @@ class _Training:
         self.collect()
         informativeness = self.informativeness(split)
         self.screen(informativeness)
-        learner = self.malignancy(split)
+        learner = self.malignancy(split, informativeness)
         bundle = self.bundle(split, informativeness, learner)
         return TrainSummary(self.folder.model, bundle.figures, self.failures)
 
@@ -180,13 +180,21 @@ class _Training:
         values = {"informativeness": scores.astype(np.float32), "selected": kept}
         write_tiles(path, TileTable.of_grid(entry.slide_id, grid, values), sha256)
 
-    def malignancy(self, split: Split) -> MalignancyLearner:
+    def malignancy(self, split: Split, informativeness: Informativeness) -> MalignancyLearner:
         train, validation = self.present(split.train), self.present(split.validation)
         settings = self.recipe.malignancy
         alike = self.recipe.selection.weights == "binary"
         weights = None if alike else {entry.slide_id: self.weights(entry) for entry in train + validation}
         learner = MalignancyLearner(
-            self.bank, train, validation, self.marked(train), self.recipe.side_px, settings, self.recipe.seed, weights
+            self.bank,
+            train,
+            validation,
+            self.marked(train),
+            self.recipe.side_px,
+            settings,
+            self.recipe.seed,
+            weights,
+            informativeness.net if settings.start == "informativeness" else None,
         )
         steps = settings.epochs * learner.steps_per_epoch
         with self.stages("stage 2, malignancy", steps, "steps") as bar:
