@@ -18,7 +18,7 @@ $(VENV)/.stamp: pyproject.toml constraints.txt
 	touch $@
 
 demo: setup
-	@$(TIMED) echo "== demo: a synthetic cohort, checked, tiled and shown on one page"; \
+	@$(TIMED) echo "== demo: synthetic slides, both stages trained, slides held out predicted (about five minutes)"; \
 	$(BIN)/aspirate demo
 
 test: setup

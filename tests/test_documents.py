@@ -68,3 +68,12 @@ def test_no_document_or_source_names_a_registry_or_a_machine() -> None:
         path = ROOT / name
         if path.is_file() and path.suffix in {".py", ".md", ".toml", ".txt", ".j2", ".cfg", ""}:
             assert not forbidden.search(path.read_text(encoding="utf-8", errors="replace")), name
+
+
+def test_each_equation_of_the_method_has_its_line() -> None:
+    text = (ROOT / "docs" / "method.md").read_text(encoding="utf-8").split("## Equations")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| .+ \| `([\w/]+\.py)` \| `(.+)` \|$", text, flags=re.MULTILINE)
+    assert len(rows) == len(re.findall(r"^\| ", text, flags=re.MULTILINE)) - 1, "a row that cannot be read"
+    for file, line in rows:
+        lines = (ROOT / "src" / "aspirate" / file).read_text(encoding="utf-8").splitlines()
+        assert [each.split("  # ")[0].strip() for each in lines].count(line) == 1, f"{file}: {line}"

@@ -201,12 +201,3 @@ def test_version_and_help_answer_at_once(aspirate: Runner) -> None:
     assert aspirate("--help").code == 0
     unknown = aspirate("diagnose")
     assert unknown.code == 2 and "diagnose" in unknown.err
-
-
-def test_demo_ends_with_a_page(aspirate: Runner, tmp_path: Path) -> None:
-    said = aspirate("demo", "--out", tmp_path / "demo")
-    assert said.code == 0, said.all
-    page = tmp_path / "demo" / "index.html"
-    assert f"open {page}" in said.out.replace("\n", "")
-    assert len(list((tmp_path / "demo" / "tiles").glob("*.h5"))) == 12
-    assert page.stat().st_size < 3_000_000

@@ -26,9 +26,10 @@ def test_the_papers_numbers() -> None:
     assert (second.encoder, second.batch, second.epochs) == ("vgg11", 288, 100)
     for stage in (first, second):
         assert (stage.learning_rate, stage.momentum, stage.weight_decay) == (0.001, 0.99, 1e-7)
-        assert stage.schedule == "constant"
+        assert stage.schedule == "constant" and stage.optimiser == "sgd"
     assert (recipe.selection.mode, recipe.selection.tiles) == ("fixed", 1000)
     assert not second.ordered_cuts and second.labels == "YS" and second.marked_share == 0.2
+    assert second.start == "random"
 
 
 def test_the_compact_recipe_is_small_and_selects_adaptively() -> None:
@@ -58,6 +59,10 @@ def test_single_settings_are_changed_as_typed() -> None:
         ("malignancy.epochs=many", r"malignancy\.epochs: .*got 'many'"),
         ("malignancy.labels=YX", r"malignancy\.labels: .*got 'YX'"),
         ("malignancy.weights.X=1", r"malignancy: weights: X is no label"),
+        (
+            "malignancy.encoder=vgg11",
+            r"malignancy\.start: stage 2 \(vgg11\) cannot start from stage 1 \(vgg11-quarter\)",
+        ),
         ("malignancy.encoder.width=2", r"malignancy\.encoder\.width: encoder is a value"),
         ("malignancy.epochs", r"--set malignancy\.epochs: expected key=value"),
         ("=5", r"--set =5: expected key=value"),
