@@ -121,12 +121,12 @@ def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:
     assert weights(second.module) == weights(first.module)
 
 
-def test_the_best_epoch_is_kept_and_the_first_of_equals(tmp_path: Path) -> None:
+def test_the_best_epoch_is_kept_and_the_last_of_equals(tmp_path: Path) -> None:
     learner = LineLearner(judged=[1.0, 3.0, 3.0, 2.0])
     fit(learner, plan(), tmp_path, CPU)
-    after_two = LineLearner(judged=[1.0, 3.0])
-    fit(after_two, plan(epochs=2), tmp_path / "two", CPU)
-    assert weights(learner.module) == weights(after_two.module)
+    after_three = LineLearner(judged=[1.0, 3.0, 3.0])
+    fit(after_three, plan(epochs=3), tmp_path / "three", CPU)
+    assert weights(learner.module) == weights(after_three.module)
 
 
 def test_it_stops_when_the_judged_figure_does_not_rise(tmp_path: Path) -> None:

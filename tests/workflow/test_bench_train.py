@@ -51,7 +51,7 @@ def test_the_papers_net_has_figures_of_its_own(monkeypatch: pytest.MonkeyPatch) 
 def test_our_loop_and_the_plain_one_learn_the_same(tmp_path: Path) -> None:
     """From the same batch, step by step: what is faster is not something else."""
     entries = bench_train._fill(TileBank(tmp_path), 32)
-    settings = MalignancySettings.of({"batch": 8, "momentum": 0.9, "schedule": "constant"})
+    settings = MalignancySettings.of({"batch": 8, "optimiser": "sgd", "learning_rate": 0.01, "schedule": "constant"})
 
     def learner() -> MalignancyLearner:
         made = MalignancyLearner(TileBank(tmp_path), entries, [], [], 32, settings, seed=0)

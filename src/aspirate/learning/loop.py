@@ -70,12 +70,14 @@ class State:
     best: dict[str, Tensor] = field(default_factory=dict)
 
     @property
-    def best_epoch(self) -> int:
+    def last_is_best(self) -> bool:
+        """Of equals the last, which has learned longer: order may be perfect long before the cuts are in place."""
         judged = [row["judged"] for row in self.history]
-        return judged.index(max(judged))  # the first of equals
+        return judged[-1] == max(judged)
 
     def finished(self, plan: FitPlan) -> bool:
-        stale = len(self.history) - 1 - self.best_epoch if self.history else 0
+        judged = [row["judged"] for row in self.history]
+        stale = len(judged) - 1 - judged.index(max(judged)) if judged else 0
         return self.step >= plan.steps or (plan.patience is not None and stale >= plan.patience)
 
 
@@ -124,7 +126,7 @@ def _end_epoch(learner: Learner, module: nn.Module, state: State) -> None:
     loss = sum(state.losses) / len(state.losses)
     state.history.append({"epoch": len(state.history) + 1, "loss": loss, **figures})
     state.losses = []
-    if state.best_epoch == len(state.history) - 1:
+    if state.last_is_best or not state.best:
         state.best = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
 
 
