@@ -1,6 +1,7 @@
 """The two-stage method against planted truth: trained on some sites, tested on slides and a site never seen.
 
 python benchmarks/method.py OUT [--slides 330] [--size 6144] [--train 160] [--set key=value …]
+python benchmarks/method.py OUT --run fixed --stage1 run --set selection.mode=fixed
 
 Writes as it goes and resumes: OUT/cohort, OUT/run, OUT/predictions, OUT/figures.json. Test slides are read only after
 training has ended; nothing was tuned on them.
@@ -43,6 +44,7 @@ def main() -> None:
     parser.add_argument("--train", type=int, default=160)
     parser.add_argument("--seed", type=int, default=12)
     parser.add_argument("--run", default="run")
+    parser.add_argument("--stage1", help="another run of OUT, whose stage 1 and screening are taken over")
     parser.add_argument("--set", action="append", default=[])
     given = parser.parse_args()
     settings = SynthSettings(slides=given.slides, size=(given.size, given.size), seed=given.seed)
@@ -51,12 +53,15 @@ def main() -> None:
         make_cohort(settings, folder, workers=2, advance=lambda pixels: bar(pixels / 1e6))
     training, testing = divide(Cohort.read(folder), given.train)
     Cohort.write(folder / "train.csv", training)
+    run = given.out / given.run
+    shared = given.out / given.stage1 if given.stage1 else None
     summary = train(
-        folder / "train.csv", load_recipe("compact", parse_changes(given.set)), given.out / given.run, progress
+        folder / "train.csv", load_recipe("compact", parse_changes(given.set)), run, progress, stage_1=shared
     )
-    results = predict(summary.model, testing, given.out / given.run / "predictions")
+    screened = None if shared is None else shared / "predictions"
+    results = predict(summary.model, testing, run / "predictions", screened)
     figures = judge(testing, results, truth_of(folder / "truth.csv"), load_model(summary.model).bundle.confident)
-    write_json(given.out / given.run / "figures.json", {"validation": summary.figures, **figures})
+    write_json(run / "figures.json", {"validation": summary.figures, **figures})
     print(json.dumps(figures, indent=1))
 
 
@@ -70,15 +75,18 @@ def divide(cohort: Cohort, count: int) -> tuple[list[SlideEntry], list[SlideEntr
     return training, [entry for entry in cohort.entries if entry.patient not in patients]
 
 
-def predict(model_folder: Path, testing: list[SlideEntry], out: Path) -> dict[str, tuple[float, TileTable]]:
-    """Slide scores and tiles of every test slide; those already there are read."""
+def predict(
+    model_folder: Path, testing: list[SlideEntry], out: Path, screened: Path | None
+) -> dict[str, tuple[float, TileTable]]:
+    """Slide scores and tiles of every test slide; those already there, or screened by the same net, are read."""
     model = load_model(model_folder)
     results = {}
     with progress("predicting", len(testing), "slides") as advance:
         for entry in testing:
             tiles, score = out / f"{entry.slide_id}.h5", out / f"{entry.slide_id}.json"
             if not score.exists():
-                result = model.predict(entry)
+                known = None if screened is None else read_tiles(screened / tiles.name).values["informativeness"]
+                result = model.predict(entry, informativeness=known)
                 write_tiles(tiles, result.tiles)
                 write_json(score, result.score)
             results[entry.slide_id] = (json.loads(score.read_text()), read_tiles(tiles))

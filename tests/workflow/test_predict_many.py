@@ -97,11 +97,12 @@ class CountingModel(Model):
         mpp: float | None = None,
         any_resolution: bool = False,
         advance: Advance = silent,
+        informativeness: NDArray[np.float32] | None = None,
     ) -> SlideResult:
         assert isinstance(slide, SlideEntry)
         self.asked.append(slide.slide_id)
         self.before(slide)
-        return super().predict(slide, mpp, any_resolution, advance)
+        return super().predict(slide, mpp, any_resolution, advance, informativeness)
 
 
 @pytest.fixture

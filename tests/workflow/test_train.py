@@ -20,6 +20,7 @@ import torch
 from aspirate.core.errors import ConfigError, UnreadableSlide
 from aspirate.core.progress import Bar
 from aspirate.core.tile_file import read_tiles
+from aspirate.learning.checkpoints import load_tensors, tensors_sha256
 from aspirate.slides.cohort import Cohort
 from aspirate.slides.reader import open_slide
 from aspirate.synth.cohort import make_cohort
@@ -135,6 +136,28 @@ def test_what_a_run_leaves_behind(whole: tuple[Path, TrainSummary], cohort: Path
     assert summary.failures == {} and summary.model == run / "model"
     assert json.loads((run / "metrics.json").read_text()) == summary.figures
     assert Recipe.from_toml(run / "config.toml") == recipe()
+
+
+def test_stage_1_of_another_run_is_taken_over(
+    whole: tuple[Path, TrainSummary], cohort: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, _ = whole
+    fixed = recipe(selection__mode="fixed", malignancy__labels="Y")
+    with monkeypatch.context() as patch:
+        patch.delattr("aspirate.workflow.train.score_tiles")  # nothing is screened again
+        train(cohort, fixed, tmp_path / "fixed", stage_1=run)
+    mine, theirs = (load_tensors(r / "model" / "informativeness.safetensors")[0] for r in (tmp_path / "fixed", run))
+    assert tensors_sha256(mine) == tensors_sha256(theirs)
+    assert (tmp_path / "fixed" / "splits.json").read_bytes() == (run / "splits.json").read_bytes()
+    for path in (run / "tiles").iterdir():
+        before, after = read_tiles(path).values, read_tiles(tmp_path / "fixed" / "tiles" / path.name).values
+        np.testing.assert_array_equal(before["informativeness"], after["informativeness"])
+        assert after["selected"].sum() == 16, "as many as `fixed` keeps"
+    other = recipe(informativeness__batch=8)
+    with pytest.raises(ConfigError, match=r"trained with other informativeness than .* asks for"):
+        train(cohort, other, tmp_path / "other", stage_1=run)
+    with pytest.raises(ConfigError, match="nowhere: is not a run"):
+        train(cohort, fixed, tmp_path / "none", stage_1=tmp_path / "nowhere")
 
 
 def test_the_model_says_of_a_slide_what_the_training_said(whole: tuple[Path, TrainSummary], cohort: Path) -> None:

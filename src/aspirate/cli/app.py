@@ -185,6 +185,10 @@ def train(
     changes: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting, as malignancy.epochs=5.")
     ] = None,
+    stage_1: Annotated[
+        Path | None,
+        typer.Option("--stage1", metavar="RUN", help="Take stage 1 and its scores from this run on the same cohort."),
+    ] = None,
 ) -> None:
     """Train one model on a train/validation split; the model is RUN/model."""
     from aspirate.core.config import parse_changes
@@ -192,7 +196,7 @@ def train(
     from aspirate.workflow.train import train as train_
 
     chosen = parse_changes(changes or []) | labels_change(labels)
-    summary = train_(cohort, load_recipe(recipe, chosen), run, progress)
+    summary = train_(cohort, load_recipe(recipe, chosen), run, progress, stage_1)
     show_figures(summary.figures, None)
     for slide_id, why in summary.failures.items():
         err.print(f"left out {slide_id}: {why}", markup=False)

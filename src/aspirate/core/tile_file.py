@@ -31,6 +31,8 @@ class TileTable:
     size_px0: Size | None = None
     values: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     """One array of length N per name: informativeness, selected, malignancy, …"""
+    model_sha256: str | None = None
+    """Of the model that gave the values, where it was written down."""
 
     def __post_init__(self) -> None:
         for name, array in self.values.items():
@@ -104,6 +106,7 @@ def read_tiles(path: Path) -> TileTable:
         slide_mpp=None if mpp is None else float(mpp),
         size_px0=size,
         values=values,
+        model_sha256=attributes.get("model_sha256"),
     )
 
 

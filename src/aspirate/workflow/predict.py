@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from aspirate.core.errors import ImplausibleResolution
 from aspirate.core.geometry import TileGrid, checked_mpp
@@ -85,8 +86,9 @@ class Model:
         mpp: float | None = None,
         any_resolution: bool = False,
         advance: Advance = silent,
+        informativeness: NDArray[np.float32] | None = None,
     ) -> SlideResult:
-        """`advance` is told of parts of the slide, 1 in all."""
+        """`advance` is told of parts of the slide, 1 in all; `informativeness` of every tile, where it is known."""
         entry = slide if isinstance(slide, SlideEntry) else SlideEntry(Path(slide).stem, Path(slide), mpp=mpp)
         recipe = self.bundle.recipe
         with open_slide(entry.path, mpp=entry.mpp, name=entry.slide_id) as opened:
@@ -94,13 +96,15 @@ class Model:
             if not any_resolution:
                 self._refuse_resolution(opened.name, slide_mpp)
             grid = TileGrid.cover(opened.size_px0, slide_mpp, recipe.side_px, recipe.mpp)
-            informativeness = sigmoid(score_tiles(opened, grid, self._informativeness, advance=advance))
+            if informativeness is None:
+                logits = score_tiles(opened, grid, self._informativeness, advance=advance)
+                informativeness = sigmoid(logits).astype(np.float32)
             kept = select(informativeness, self.bundle.confident, recipe.selection)
             malignancy = np.full(len(grid), np.nan, np.float32)
             malignancy[kept] = score_tiles(opened, grid, self._malignancy, np.flatnonzero(kept))
         enough = adequacy(informativeness >= self.bundle.confident, grid.corners_px0(), grid.side_px0, recipe.adequacy)
         score = slide_score(malignancy[kept], tile_weights(informativeness[kept], recipe.selection))
-        values = {"informativeness": informativeness.astype(np.float32), "selected": kept, "malignancy": malignancy}
+        values = {"informativeness": informativeness, "selected": kept, "malignancy": malignancy}
         table = TileTable.of_grid(entry.slide_id, grid, values)
         return SlideResult(judged(self.bundle, entry, score, enough), table, enough.groups)
 

@@ -2,12 +2,15 @@
 
 import hashlib
 import json
+import shutil
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from aspirate.core.config import Settings
 from aspirate.core.errors import ConfigError
-from aspirate.core.store import PROVENANCE_FILE, TILE_FOLDER, provenance, write_json, write_text
+from aspirate.core.store import PROVENANCE_FILE, TILE_FOLDER, atomic_path, provenance, write_json, write_text
 from aspirate.slides.annotations import AnnotationIndex
 from aspirate.slides.cohort import Cohort
 
@@ -68,6 +71,29 @@ class RunFolder:
             raise ConfigError(
                 f"{self.root}: holds a run on other slides, labels or annotations; choose another folder, or remove it"
             )
+
+    def take_over_stage_1(self, source: "RunFolder") -> None:
+        """Its patients, its net and its scores of every tile; what stage 1 learned from must be the same."""
+        mine, theirs = (_stage_1_of(folder) for folder in (self, source))
+        if differing := [name for name in mine if mine[name] != theirs[name]]:
+            raise ConfigError(
+                f"{source.root}: its stage 1 was trained with other {', '.join(differing)} than {self.root} asks for; "
+                "train stage 1 anew, without --stage1"
+            )
+        for path in [*source.informativeness.iterdir(), *(source.root / TILE_FOLDER).iterdir(), source.splits]:
+            with atomic_path(self.root / path.relative_to(source.root)) as part:
+                shutil.copyfile(path, part)
+
+
+def _stage_1_of(folder: RunFolder) -> dict[str, Any]:
+    """All that stage 1 depends on."""
+    try:
+        recipe = tomllib.loads(folder.config.read_text(encoding="utf-8"))
+        cohort = json.loads((folder.root / PROVENANCE_FILE).read_text(encoding="utf-8"))["cohort"]
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigError(f"{folder.root}: is not a run of this program ({error})") from error
+    names = ("informativeness", "side_px", "mpp", "seed", "parts")
+    return {"slides, labels or annotations": cohort, **{name: recipe.get(name) for name in names}}
 
 
 def cohort_fingerprint(cohort: Cohort, annotations: AnnotationIndex) -> str:

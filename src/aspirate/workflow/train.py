@@ -57,15 +57,20 @@ class TrainSummary:
     """Slides left out, and why."""
 
 
-def train(cohort_path: Path, recipe: Recipe, run: Path, stages: Stages = silent_stages) -> TrainSummary:
+def train(
+    cohort_path: Path, recipe: Recipe, run: Path, stages: Stages = silent_stages, stage_1: Path | None = None
+) -> TrainSummary:
+    """`stage_1` is another run on the same cohort, whose split, first net and scores are taken over."""
     folder = RunFolder(run)
     cohort = Cohort.read(cohort_path)
     with stages("checking", len(cohort.entries), "slides") as advance:
         examination = examine(cohort_path, advance=advance)
     refuse_untrainable(examination, recipe)
     training = _Training(cohort, examination, recipe, folder, stages)
-    split = None if folder.splits.exists() else training.split()
+    split = None if folder.splits.exists() or stage_1 is not None else training.split()
     folder.claim(recipe, cohort_fingerprint(cohort, training.annotations))
+    if stage_1 is not None and not folder.splits.exists():
+        folder.take_over_stage_1(RunFolder(stage_1))
     if split is None:  # as it was at the first start, should a slide have become unreadable since
         split = Split(**json.loads(folder.splits.read_text(encoding="utf-8")))
     else:
@@ -174,11 +179,20 @@ class _Training:
             return
         with open_slide(entry.path, mpp=entry.mpp, name=entry.slide_id) as slide:
             grid = self.grid(slide.size_px0, entry)
-            scores = sigmoid(score_tiles(slide, grid, engine))
+            scores = self.scored(path, sha256)
+            if scores is None:
+                scores = sigmoid(score_tiles(slide, grid, engine)).astype(np.float32)
             kept = select(scores, threshold, self.recipe.selection)
             self.bank.add(stack, slide.read_squares(grid.corners_px0()[kept], grid.side_px0, grid.side_px))
-        values = {"informativeness": scores.astype(np.float32), "selected": kept}
+        values = {"informativeness": scores, "selected": kept}
         write_tiles(path, TileTable.of_grid(entry.slide_id, grid, values), sha256)
+
+    def scored(self, path: Path, sha256: str) -> NDArray[np.float32] | None:
+        """What the same net said of a slide in another run."""
+        if not path.exists():
+            return None
+        table = read_tiles(path)
+        return table.values["informativeness"] if table.model_sha256 == sha256 else None
 
     def malignancy(self, split: Split, informativeness: Informativeness) -> MalignancyLearner:
         train, validation = self.present(split.train), self.present(split.validation)
