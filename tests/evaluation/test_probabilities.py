@@ -1,0 +1,93 @@
+"""Brier, log loss, ECE and reliability against scikit-learn and counting."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+from sklearn.calibration import calibration_curve
+from sklearn.metrics import brier_score_loss, log_loss
+
+from aspirate.core.errors import ConfigError, TableError
+from aspirate.evaluation.estimates import Bootstrap
+from aspirate.evaluation.probabilities import calibration_error, probability_quality, reliability
+
+FEW = Bootstrap(resamples=100)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 19), st.booleans()), min_size=2, max_size=60),
+    st.integers(1, 12),
+)
+@settings(deadline=None)
+def test_equal_to_scikit_learn(rows: list[tuple[int, bool]], bins: int) -> None:
+    p, y = np.array([r[0] / 20 for r in rows]), np.array([r[1] for r in rows])
+    found = probability_quality(p, y, bins=bins, settings=FEW)
+    assert found.brier.value == pytest.approx(brier_score_loss(y, p, labels=[0, 1]))
+    assert found.log_loss.value == pytest.approx(log_loss(y, p, labels=[0, 1]))
+    if 0 < y.sum() < len(y):
+        shares, means = calibration_curve(y, p, n_bins=bins, strategy="quantile")
+        assert [point.observed.value for point in found.reliability] == pytest.approx(list(shares))
+        assert [point.mean for point in found.reliability] == pytest.approx(list(means))
+    by_count = sum(abs(point.observed.value - point.mean) * point.observed.n for point in found.reliability) / len(p)
+    assert found.ece.value == pytest.approx(by_count)
+    assert found.ece.bins == len(found.reliability)
+    assert sum(point.observed.n for point in found.reliability) == found.ece.n == len(p)
+
+
+def test_ten_equal_bins_by_hand() -> None:
+    p = np.arange(100) / 100
+    y = p > 0.5
+    found = calibration_error(p, y)
+    by_hand = np.mean([abs(y[i : i + 10].mean() - p[i : i + 10].mean()) for i in range(0, 100, 10)])
+    assert found.value == pytest.approx(by_hand)
+    assert found.bins == 10
+    points = reliability(p, y)
+    assert (points[0].lowest, points[0].highest, points[0].observed.n) == (0, 0.09, 10)
+    exact = binomtest(9, 10).proportion_ci(method="exact")
+    assert points[5].observed.value == 0.9
+    assert (points[5].observed.low, points[5].observed.high) == pytest.approx((exact.low, exact.high))
+
+
+def test_chance_level_is_what_calibrated_probabilities_show() -> None:
+    rng = np.random.default_rng(0)
+    p = rng.random(150)
+    errors = [calibration_error(p, rng.random(150) < p, settings=FEW).value for _ in range(300)]
+    found = calibration_error(p, p > 0.5)
+    assert found.chance_mean == pytest.approx(np.mean(errors), rel=0.05)
+    assert found.chance_high == pytest.approx(np.quantile(errors, 0.95), rel=0.1)
+    assert found.value > found.chance_high, "0 and 1 for what was said to be uncertain"
+
+
+def test_intervals_cover_and_know_patients() -> None:
+    rng = np.random.default_rng(1)
+    p = rng.random(60)
+    y = rng.random(60) < p
+    once = probability_quality(p, y)
+    spread = 1.96 * ((p - y) ** 2).std() / np.sqrt(60)
+    assert (once.brier.low, once.brier.high) == pytest.approx(
+        (once.brier.value - spread, once.brier.value + spread), abs=0.015
+    )
+    thrice = probability_quality(np.tile(p, 3), np.tile(y, 3), list(range(60)) * 3)
+    assert (thrice.brier.low, thrice.brier.high) == pytest.approx((once.brier.low, once.brier.high), abs=0.005)
+
+
+def test_bad_input() -> None:
+    empty = probability_quality([], [])
+    assert empty.brier.note == empty.log_loss.note == empty.ece.note == "no slides"
+    assert empty.reliability == ()
+    sure = probability_quality([0.0, 1.0, 0.4], [1, 1, 0], settings=FEW)
+    assert sure.log_loss.value == np.inf
+    assert "1 slides were given probability 0" in sure.log_loss.note
+    assert sure.brier.value == pytest.approx(1.16 / 3)
+    one_kind = probability_quality([0.2, 0.4], [0, 0], settings=FEW)
+    assert one_kind.brier.value == pytest.approx(0.1)
+    same = probability_quality([0.3] * 10, [1] * 3 + [0] * 7, settings=FEW)
+    assert same.ece.bins == 1
+    assert same.ece.value == pytest.approx(0)
+    with pytest.raises(TableError, match=r"number 1 is 1\.2; a probability is 0 to 1"):
+        probability_quality([0.1, 1.2], [0, 1])
+    with pytest.raises(TableError, match="number 0 is nan"):
+        reliability([np.nan], [0])
+    with pytest.raises(ConfigError, match="0 bins"):
+        calibration_error([0.1], [0], bins=0)
