@@ -24,14 +24,14 @@ def scores(n: int, seed: int = 0) -> torch.Tensor:
 
 def test_for_malignancy_it_is_cross_entropy() -> None:
     g, y = scores(50), torch.arange(50) % 2
-    torch.testing.assert_close(ordinal_losses(g, y, torch.zeros(1)), bce(g, y.double(), reduction="none"))
+    torch.testing.assert_close(ordinal_losses(g[:, None], y), bce(g, y.double(), reduction="none"))
 
 
 def test_for_bethesda_it_is_the_papers_four_cross_entropies() -> None:
     g, beta = scores(5), torch.tensor([-1.3, -0.2, 0.4, 2.0], dtype=torch.float64)
     for i, (category, labels) in enumerate(BINARY_LABELS_OF_S.items()):
         expected = sum(bce(g[i] - beta[n], torch.tensor(float(labels[n])).double()) for n in range(4))
-        found = ordinal_losses(g[i : i + 1], torch.tensor([category - 2]), beta)[0]
+        found = ordinal_losses(g[i : i + 1, None] - beta, torch.tensor([category - 2]))[0]
         torch.testing.assert_close(found, torch.as_tensor(expected))
 
 
@@ -74,7 +74,7 @@ def test_probabilities_and_loss_tell_the_same_story() -> None:
     rank = torch.arange(20) % 5
     above = rank[:, None] > torch.arange(4)
     expected = -torch.where(above, exceed, 1 - exceed).log().sum(1)
-    torch.testing.assert_close(ordinal_losses(g, rank, beta), expected)
+    torch.testing.assert_close(ordinal_losses(g[:, None] - beta, rank), expected)
 
 
 def test_cuts_stay_ordered_whatever_happens_to_them() -> None:
@@ -107,7 +107,7 @@ def test_a_tile_contributes_exactly_the_terms_it_has_labels_for() -> None:
         for has, label in zip(present, "YSV", strict=True):
             n = 8 if has else 3
             cuts = loss.cuts_of(label).double()
-            expected = expected + ordinal_losses(g[:n], full[label][:n], cuts).mean()
+            expected = expected + ordinal_losses(g[:n, None] - cuts, full[label][:n]).mean()
         torch.testing.assert_close(loss(g[:, None], ranks), expected)
 
 
@@ -124,8 +124,8 @@ def test_weights_of_labels_and_of_tiles() -> None:
     g, y, s = scores(6), torch.arange(6) % 2, torch.arange(6) % 5
     u = torch.tensor([1.0, 0.5, 0.0, 2.0, 1.0, 0.25], dtype=torch.float64)
     loss = MalignancyLoss("YS", weights={"S": 0.3}).double()
-    by_hand = (u * ordinal_losses(g, y, torch.zeros(1))).sum() / u.sum()
-    by_hand = by_hand + 0.3 * (u * ordinal_losses(g, s, loss.cuts_of("S"))).sum() / u.sum()
+    by_hand = (u * ordinal_losses(g[:, None], y)).sum() / u.sum()
+    by_hand = by_hand + 0.3 * (u * ordinal_losses(g[:, None] - loss.cuts_of("S"), s)).sum() / u.sum()
     torch.testing.assert_close(loss(g[:, None], {"Y": y, "S": s}, u), by_hand)
 
 
@@ -134,7 +134,7 @@ def test_two_heads_read_two_scores() -> None:
     assert loss.outputs == 2
     g = torch.stack([scores(6), scores(6, seed=1)], 1)
     y, s = torch.arange(6) % 2, torch.arange(6) % 5
-    expected = ordinal_losses(g[:, 0], y, torch.zeros(1)).mean() + ordinal_losses(g[:, 1], s, loss.cuts_of("S")).mean()
+    expected = ordinal_losses(g[:, :1], y).mean() + ordinal_losses(g[:, 1:] - loss.cuts_of("S"), s).mean()
     torch.testing.assert_close(loss(g, {"Y": y, "S": s}), expected)
 
 

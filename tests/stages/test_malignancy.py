@@ -12,6 +12,7 @@ from aspirate.core.records import SlideEntry
 from aspirate.engines.torch_engine import TorchEngine
 from aspirate.learning.augment import AugmentSettings
 from aspirate.learning.device import Compute
+from aspirate.learning.slide_labels import ranks_of
 from aspirate.learning.tile_bank import TileBank
 from aspirate.nn.ordinal import UNKNOWN
 from aspirate.nn.tile_net import TileNet
@@ -19,7 +20,6 @@ from aspirate.stages.malignancy import (
     MalignancyLearner,
     MalignancySettings,
     MarkedTile,
-    ranks_of,
     train_malignancy,
 )
 

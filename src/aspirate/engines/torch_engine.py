@@ -21,14 +21,18 @@ class TorchEngine:
         self.device, self.bf16 = of_net if device is None else torch.device(device), bf16
         self.net = folded(net.eval()).to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
 
-    @torch.inference_mode()
     def score(self, tiles: NDArray[np.uint8]) -> NDArray[np.float32]:
-        scores = np.empty(len(tiles), np.float32)
+        """The first output of each tile."""
+        return self.outputs(tiles)[:, 0]
+
+    @torch.inference_mode()
+    def outputs(self, tiles: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """(N, outputs)."""
+        found = []
         size = BATCH if self.device.type == "cpu" else BATCH_ON_GPU
         for start in range(0, len(tiles), size):
             pixels = np.array(tiles[start : start + size])  # a copy, as tiles on disk may not be written to
             batch = torch.from_numpy(pixels).to(self.device).permute(0, 3, 1, 2)
             with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.bf16):
-                found = self.net(batch)[:, 0]
-            scores[start : start + size] = found.float().cpu().numpy()
-        return scores
+                found.append(self.net(batch).float().cpu().numpy())
+        return np.concatenate(found) if found else np.empty((0, 1), np.float32)

@@ -41,11 +41,11 @@ class Cuts(nn.Module):
         return torch.cat([self.first, self.first + softplus(self.gaps).cumsum(0)])
 
 
-def ordinal_losses(scores: Tensor, ranks: Tensor, cuts: Tensor) -> Tensor:
-    """Loss of each tile, (N,); 0 where the rank is unknown."""
-    steps = torch.arange(len(cuts), device=ranks.device)
-    above = (ranks[:, None] > steps).to(scores.dtype)  # (N, K)
-    losses = binary_cross_entropy_with_logits(scores[:, None] - cuts, above, reduction="none").sum(1)
+def ordinal_losses(exceeds: Tensor, ranks: Tensor) -> Tensor:
+    """From logits (N, K) of rank > n, as g − c_n are, the loss of each, (N,); 0 where the rank is unknown."""
+    steps = torch.arange(exceeds.shape[1], device=ranks.device)
+    above = (ranks[:, None] > steps).to(exceeds.dtype)  # (N, K)
+    losses = binary_cross_entropy_with_logits(exceeds, above, reduction="none").sum(1)
     return torch.where(ranks == UNKNOWN, 0.0, losses)
 
 
@@ -98,6 +98,6 @@ class MalignancyLoss(nn.Module):
             rank = ranks[label]
             u = torch.ones_like(score) if tile_weights is None else tile_weights
             u = torch.where(rank == UNKNOWN, 0.0, u)
-            losses = ordinal_losses(score, rank, self.cuts_of(label).to(score))
+            losses = ordinal_losses(score[:, None] - self.cuts_of(label).to(score), rank)
             total = total + self.weights[label] * (u * losses).sum() / u.sum().clamp_min(1e-12)
         return total

@@ -27,23 +27,30 @@ MEAN, SPREAD = 0.5, 0.25
 """Fixed, so that no statistic of any slide can leak from one fold to another."""
 
 
-class TileNet(nn.Module):
-    """(N, 3, side, side) bytes or floats in 0 … 255 → (N, outputs) scores."""
+class TileEncoder(nn.Module):
+    """(N, 3, side, side) bytes or floats in 0 … 255 → (N, features)."""
 
-    def __init__(self, encoder: str, side_px: int, outputs: int = 1) -> None:
+    def __init__(self, encoder: str, side_px: int) -> None:
         super().__init__()
         if encoder not in ENCODERS:
             raise ValueError(f"encoder={encoder!r}: choose one of {', '.join(sorted(ENCODERS))}")
         self.encoder = ENCODERS[encoder](side_px)
-        self.last = nn.Linear(cast(Encoder, self.encoder).features, outputs)
+        self.features = cast(Encoder, self.encoder).features
 
-    def encode(self, tiles: Tensor) -> Tensor:
-        """Features (N, features), for methods that pool before they score."""
+    def forward(self, tiles: Tensor) -> Tensor:
         features: Tensor = self.encoder((tiles.float() / 255 - MEAN) / SPREAD)
         return features
 
+
+class TileNet(TileEncoder):
+    """The same, → (N, outputs) scores."""
+
+    def __init__(self, encoder: str, side_px: int, outputs: int = 1) -> None:
+        super().__init__(encoder, side_px)
+        self.last = nn.Linear(self.features, outputs)
+
     def forward(self, tiles: Tensor) -> Tensor:
-        scores: Tensor = self.last(self.encode(tiles))
+        scores: Tensor = self.last(super().forward(tiles))
         return scores
 
 

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from aspirate.core.ranking import concordance
 from aspirate.core.records import SlideEntry
 from aspirate.engines.torch_engine import TorchEngine
 from aspirate.learning.augment import AugmentSettings, augment, shifted
 from aspirate.learning.device import Compute
 from aspirate.learning.loop import FitPlan, Watch, fit
 from aspirate.learning.pace import Pace
+from aspirate.learning.slide_labels import judged_order, ranks_of, useful_slides
 from aspirate.learning.tile_bank import TileBank
 from aspirate.nn.ordinal import RANKS, UNKNOWN, MalignancyLoss
 from aspirate.nn.tile_net import TileNet, seeded
@@ -92,13 +92,6 @@ class MalignancyModel(nn.Module):
         return loss
 
 
-def ranks_of(entries: Sequence[SlideEntry]) -> dict[str, NDArray[np.int64]]:
-    """Ranks of slides by label, −1 where unknown; TBS 1 is no rank."""
-    malignant = [UNKNOWN if e.malignant is None else int(e.malignant) for e in entries]
-    bethesda = [UNKNOWN if e.bethesda is None or e.bethesda < 2 else e.bethesda - 2 for e in entries]
-    return {"Y": np.array(malignant, np.int64), "S": np.array(bethesda, np.int64)}
-
-
 class MalignancyLearner:
     """Trains on kept tiles of slides that have at least one of the labels in use."""
 
@@ -119,8 +112,7 @@ class MalignancyLearner:
         self.bank, self.settings, self.seed, self.weights = bank, settings, seed, weights
         self.train, self.validation, self.marked = list(train), list(validation), list(marked)
         self.ranks = ranks_of(self.train)
-        of_slides = [self.ranks[label] != UNKNOWN for label in settings.labels if label in self.ranks]
-        self.useful = np.flatnonzero(np.any(of_slides, axis=0)) if of_slides else np.arange(len(self.train))
+        self.useful = useful_slides(self.ranks, settings.labels)
         self.module = seeded(seed, lambda: MalignancyModel(settings, side_px))
         if start is not None:
             self.module.net.encoder.load_state_dict(start.encoder.state_dict())
@@ -158,22 +150,11 @@ class MalignancyLearner:
         return loss
 
     def validate(self, module: nn.Module) -> Mapping[str, float]:
-        """Judged by how well slide scores order the held-out slides: by Y and by S, where they are known."""
-        scores = np.array([self._slide_score(module, entry) for entry in self.validation])
-        ranks = ranks_of(self.validation)
-        by = {label: _known_concordance(scores, ranks[label]) for label in "YS"}
-        known = [value for value in by.values() if np.isfinite(value)]
-        judged = sum(known) / len(known) if known else float("nan")
-        return {"judged": judged, "auc": by["Y"], "concordance_bethesda": by["S"]}
+        return judged_order([self._slide_score(module, entry) for entry in self.validation], self.validation)
 
     def _slide_score(self, module: nn.Module, entry: SlideEntry) -> float:
         scores = TorchEngine(module).score(self.bank.stack(f"{entry.slide_id}.{KEPT}"))
         return float(np.average(scores, weights=None if self.weights is None else self.weights[entry.slide_id]))
-
-
-def _known_concordance(scores: NDArray[np.float64], ranks: NDArray[np.int64]) -> float:
-    known = ranks != UNKNOWN
-    return concordance(scores[known], ranks[known])
 
 
 def train_malignancy(
