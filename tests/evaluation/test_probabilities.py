@@ -15,24 +15,35 @@ from aspirate.evaluation.probabilities import calibration_error, probability_qua
 FEW = Bootstrap(resamples=100)
 
 
-@given(
-    st.lists(st.tuples(st.integers(1, 19), st.booleans()), min_size=2, max_size=60),
-    st.integers(1, 12),
-)
+@given(st.lists(st.tuples(st.integers(1, 19), st.booleans()), min_size=2, max_size=60), st.integers(1, 12))
 @settings(deadline=None)
-def test_equal_to_scikit_learn(rows: list[tuple[int, bool]], bins: int) -> None:
+def test_equal_to_scikit_learn_and_counting(rows: list[tuple[int, bool]], bins: int) -> None:
     p, y = np.array([r[0] / 20 for r in rows]), np.array([r[1] for r in rows])
     found = probability_quality(p, y, bins=bins, settings=FEW)
     assert found.brier.value == pytest.approx(brier_score_loss(y, p, labels=[0, 1]))
     assert found.log_loss.value == pytest.approx(log_loss(y, p, labels=[0, 1]))
-    if 0 < y.sum() < len(y):
-        shares, means = calibration_curve(y, p, n_bins=bins, strategy="quantile")
-        assert [point.observed.value for point in found.reliability] == pytest.approx(list(shares))
-        assert [point.mean for point in found.reliability] == pytest.approx(list(means))
-    by_count = sum(abs(point.observed.value - point.mean) * point.observed.n for point in found.reliability) / len(p)
-    assert found.ece.value == pytest.approx(by_count)
-    assert found.ece.bins == len(found.reliability)
-    assert sum(point.observed.n for point in found.reliability) == found.ece.n == len(p)
+
+    members: dict[int, list[int]] = {}
+    for i, (twentieths, _) in enumerate(rows):
+        below = sum(other < twentieths for other, _ in rows)
+        members.setdefault(below * bins // len(rows), []).append(i)  # the bin of the first among equals
+    counted = [members[number] for number in sorted(members)]
+    assert [point.observed.n for point in found.reliability] == [len(bin_) for bin_ in counted]
+    assert [point.mean for point in found.reliability] == pytest.approx([p[bin_].mean() for bin_ in counted])
+    assert [point.observed.value for point in found.reliability] == pytest.approx([y[b].mean() for b in counted])
+    expected = sum(abs(y[bin_].mean() - p[bin_].mean()) * len(bin_) for bin_ in counted) / len(p)
+    assert found.ece.value == pytest.approx(expected)
+    assert (found.ece.bins, found.ece.n) == (len(counted), len(p))
+
+
+def test_reliability_is_scikit_learns() -> None:
+    rng = np.random.default_rng(3)
+    p = rng.random(120)
+    y = rng.random(120) < p
+    shares, means = calibration_curve(y, p, n_bins=8, strategy="quantile")
+    found = reliability(p, y, 8)
+    assert [point.observed.value for point in found] == pytest.approx(list(shares))
+    assert [point.mean for point in found] == pytest.approx(list(means))
 
 
 def test_ten_equal_bins_by_hand() -> None:
