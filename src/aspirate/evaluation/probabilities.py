@@ -67,7 +67,7 @@ def probability_quality(
     bins: int = BINS,
     settings: Bootstrap = BOOTSTRAP,
 ) -> ProbabilityQuality:
-    p, y = _checked(probabilities, malignant)
+    p, y = checked_probabilities(probabilities, malignant)
     groups = patient_numbers(patients, len(p))
     given = np.where(y, p, 1 - p)  # the probability of what came true
     with np.errstate(divide="ignore"):
@@ -94,7 +94,7 @@ def calibration_error(
     probabilities: ArrayLike, malignant: ArrayLike, bins: int = BINS, settings: Bootstrap = BOOTSTRAP
 ) -> CalibrationError:
     """ECE; its chance level is drawn as often, and with the seed, that `settings` say."""
-    p, y = _checked(probabilities, malignant)
+    p, y = checked_probabilities(probabilities, malignant)
     if len(p) == 0:
         return CalibrationError(NAN, 0, 0, NAN, NAN, "no slides")
     bin_of = _bins(p, bins)
@@ -109,7 +109,7 @@ def reliability(
     probabilities: ArrayLike, malignant: ArrayLike, bins: int = BINS, level: float = 0.95
 ) -> tuple[ReliabilityPoint, ...]:
     """The points of a reliability curve, lowest first, each with an exact interval."""
-    p, y = _checked(probabilities, malignant)
+    p, y = checked_probabilities(probabilities, malignant)
     if len(p) == 0:
         return ()
     bin_of = _bins(p, bins)
@@ -129,7 +129,9 @@ def _bins(p: NDArray[np.float64], bins: int) -> NDArray[np.intp]:
     return np.unique(below * bins // len(p), return_inverse=True)[1]
 
 
-def _checked(probabilities: ArrayLike, malignant: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def checked_probabilities(
+    probabilities: ArrayLike, malignant: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     p = numbers("probabilities", probabilities)
     wrong = np.flatnonzero((p < 0) | (p > 1))
     if len(wrong):
