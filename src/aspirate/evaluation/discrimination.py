@@ -65,6 +65,18 @@ def discrimination(
     )
 
 
+def discrimination_of(
+    scores: Mapping[str, float],
+    malignant: Mapping[str, bool | None],
+    patients: Mapping[str, str] | None = None,
+    settings: Bootstrap = BOOTSTRAP,
+) -> Discrimination:
+    """The same by slide; slides whose truth is unknown are left out."""
+    ids = sorted(i for i in scores if malignant.get(i) is not None)
+    whose = None if patients is None else [patients.get(i, f"slide:{i}") for i in ids]
+    return discrimination([scores[i] for i in ids], [float(malignant[i] or 0) for i in ids], whose, settings)
+
+
 Steps = Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]]
 
 
