@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from aspirate.core.errors import TableError
+from aspirate.core.errors import ConfigError, TableError
 from aspirate.evaluation.delong import delong, delong_interval
 from aspirate.evaluation.discrimination import (
     bootstrap_pairs,
     delong_pairs,
     discrimination,
+    discrimination_of,
     holm,
     over_folds,
     weighted_ap,
@@ -250,8 +251,15 @@ def test_one_malignant_patient_has_no_delong_interval() -> None:
 def test_scores_that_are_no_numbers_are_refused(bad: float) -> None:
     with pytest.raises(TableError, match="number 1 is"):
         discrimination([0, bad], [0, 1])
-    with pytest.raises(TableError, match="mine: 1 problem"):
+    with pytest.raises(TableError, match=r"mine: 1 problem\n.*slide a is"):
         delong_pairs({"mine": {"a": bad}, "yours": {"a": 0}}, {"a": True})
+
+
+def test_by_slide_leaves_out_what_is_unknown() -> None:
+    found = discrimination_of({"a": 2, "b": 1, "c": 9, "d": 0}, {"a": True, "b": False, "c": None}, {"a": "p"}, FEW)
+    assert (found.auc.value, found.malignant, found.benign) == (1, 1, 1)
+    with pytest.raises(ConfigError, match="level 95"):
+        delong_pairs({}, {}, level=95)
 
 
 def test_folds_by_hand() -> None:

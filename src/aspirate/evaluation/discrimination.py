@@ -18,6 +18,7 @@ from aspirate.evaluation.estimates import (
     Estimate,
     Statistic,
     bootstrapped,
+    check_level,
     kinds,
     missing_kind,
     numbers,
@@ -196,7 +197,7 @@ def _shared(
     """Slides that both methods scored and whose truth is known; `f` is (2, N)."""
     common = set(scores[pair[0]]) & set(scores[pair[1]])
     ids = tuple(sorted(i for i in common if malignant.get(i) is not None))
-    f = np.stack([numbers(name, [scores[name][i] for i in ids]) for name in pair])
+    f = np.stack([numbers(name, [scores[name][i] for i in ids], ids) for name in pair])
     y = kinds([float(malignant[i] or 0) for i in ids], len(ids))
     whose = None if patients is None else [patients.get(i, f"slide:{i}") for i in ids]
     return _Shared(ids, f, y, patient_numbers(whose, len(ids)))
@@ -210,6 +211,7 @@ def delong_pairs(
     level: float = 0.95,
 ) -> tuple[Difference, ...]:
     """Differences in AUC by DeLong; all pairs of methods, or those named."""
+    check_level(level)
     found = []
     for pair in list(combinations(scores, 2)) if pairs is None else pairs:
         on = _shared(scores, pair, malignant, patients)

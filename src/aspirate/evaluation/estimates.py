@@ -37,12 +37,16 @@ def unknown(n: int, method: str, note: str) -> Estimate:
     return Estimate(NAN, NAN, NAN, n, method, note)
 
 
+def check_level(level: float) -> None:
+    if not 0 < level < 1:
+        raise ConfigError(f"level {level}: an interval covers a share between 0 and 1; give e.g. 0.95")
+
+
 def proportion(hits: int, n: int, level: float = 0.95) -> Estimate:
     """A share with Clopper and Pearson's exact interval, cases taken as independent."""
     if not 0 <= hits <= n:
         raise ConfigError(f"{hits} of {n} is no share; count the hits among the n")
-    if not 0 < level < 1:
-        raise ConfigError(f"level {level}: an interval covers a share between 0 and 1; give e.g. 0.95")
+    check_level(level)
     method = f"exact (Clopper–Pearson), {level:.4g}"
     if n == 0:
         return unknown(0, method, "no slides")
@@ -102,15 +106,16 @@ def bootstrapped(statistic: Statistic, patients: NDArray[np.intp], settings: Boo
     return percentiles(value_of(statistic, len(patients)), resample(statistic, patients, settings), patients, settings)
 
 
-def numbers(what: str, values: ArrayLike) -> NDArray[np.float64]:
-    """Finite numbers, (N,); each that is not is named."""
+def numbers(what: str, values: ArrayLike, slide_ids: Sequence[str] | None = None) -> NDArray[np.float64]:
+    """Finite numbers, (N,); each that is not is named, by its slide where that is known."""
     found = np.asarray(values, np.float64)
     if found.ndim != 1:
         raise TableError(what, [f"has the shape {found.shape}; give one number for each slide"])
-    wrong = np.flatnonzero(~np.isfinite(found))
-    if len(wrong):
+    wrong = [int(i) for i in np.flatnonzero(~np.isfinite(found))]
+    if wrong:
+        which = [f"number {i}" if slide_ids is None else f"slide {slide_ids[i]}" for i in wrong]
         advice = "leave the slide out, or predict it again"
-        raise TableError(what, [f"number {i} is {found[i]}; {advice}" for i in wrong])
+        raise TableError(what, [f"{name} is {found[i]}; {advice}" for name, i in zip(which, wrong, strict=True)])
     return found
 
 
