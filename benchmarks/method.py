@@ -85,7 +85,9 @@ def predict(
         for entry in testing:
             tiles, score = out / f"{entry.slide_id}.h5", out / f"{entry.slide_id}.json"
             if not score.exists():
-                known = None if screened is None else read_tiles(screened / tiles.name).values["informativeness"]
+                known = None
+                if screened is not None and (screened / tiles.name).exists():
+                    known = read_tiles(screened / tiles.name).values["informativeness"]
                 result = model.predict(entry, informativeness=known)
                 write_tiles(tiles, result.tiles)
                 write_json(score, result.score)

@@ -23,12 +23,11 @@ from aspirate.stages.informativeness import (
     InformativenessLearner,
     InformativenessSettings,
     collect,
-    confident_from,
     marked_tiles,
     sigmoid,
     train_informativeness,
 )
-from aspirate.stages.selection import SelectionSettings, select
+from aspirate.stages.selection import SelectionSettings, confident_from, select
 
 CPU = Compute("cpu", 1, bf16=False)
 SIDE, MPP = 32, 0.25
@@ -245,18 +244,6 @@ def test_it_stops_by_the_mean_positive_prediction_whatever_the_auc(
         assert torch.equal(tensor, kept[1][name]), "the second epoch's weights"
 
 
-def test_the_threshold_by_hand() -> None:
-    held = np.array([0.99, 0.7, 0.95, 0.9, 0.6, 0.98, 0.97, 0.96, 0.2, 0.8])
-    assert confident_from(held, recall=0.9) == 0.6
-    assert confident_from(held, recall=0.8) == 0.7
-    assert confident_from(held, recall=1.0) == 0.5, "never below one half"
-    for recall in (0.5, 0.7, 0.8, 0.9):
-        threshold = confident_from(held, recall)
-        assert (held >= threshold).mean() >= recall
-        above = held[held > threshold].min()
-        assert (held >= above).mean() < recall, "the next higher one would lose too many"
-
-
 def test_sigmoid_of_large_logits() -> None:
     np.testing.assert_allclose(sigmoid(np.array([-80, 0, 80], np.float32)), [np.exp(-80.0), 0.5, 1.0])
 
@@ -278,7 +265,8 @@ def test_it_finds_the_groups_that_were_planted(tmp_path: Path) -> None:
     with open_slide(tmp_path / "s7.png", mpp=MPP, name="s7") as slide:  # never seen
         scores = sigmoid(TorchEngine(found.net).score(slide.read_squares(grid.corners_px0(), SIDE, SIDE)))
     assert roc_auc_score(truth["s7"], scores) >= 0.98
-    adaptive = select(scores, found.threshold, SelectionSettings(mode="adaptive", tiles=100, least=1))
-    fixed = select(scores, found.threshold, SelectionSettings(mode="fixed", tiles=16))
+    threshold = confident_from(found.held, recall=0.9)
+    adaptive = select(scores, threshold, SelectionSettings(mode="adaptive", tiles=100, least=1))
+    fixed = select(scores, threshold, SelectionSettings(mode="fixed", tiles=16))
     np.testing.assert_array_equal(fixed, truth["s7"])
     assert adaptive.sum() >= 10 and not (adaptive & ~truth["s7"]).any(), "none that is not real, most of the sixteen"

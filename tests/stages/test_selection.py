@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aspirate.stages.selection import SelectionSettings, select, tile_weights
+from aspirate.stages.selection import SelectionSettings, confident_from, select, tile_weights
 
 P = np.array([0.1, 0.9, 0.5, 0.9, 0.7, 0.2])
 
@@ -42,3 +42,15 @@ def test_kept_tiles_count_alike_or_by_their_informativeness() -> None:
     weighted = SelectionSettings(weights="informativeness")
     np.testing.assert_allclose(tile_weights(p, weighted), [0.2, 1.0, 0.7], rtol=1e-6)
     assert tile_weights(np.zeros(2), weighted).sum() > 0
+
+
+def test_the_threshold_by_hand() -> None:
+    held = np.array([0.99, 0.7, 0.95, 0.9, 0.6, 0.98, 0.97, 0.96, 0.2, 0.8])
+    assert confident_from(held, recall=0.9) == 0.6
+    assert confident_from(held, recall=0.8) == 0.7
+    assert confident_from(held, recall=1.0) == 0.5, "never below one half"
+    for recall in (0.5, 0.7, 0.8, 0.9):
+        threshold = confident_from(held, recall)
+        assert (held >= threshold).mean() >= recall
+        above = held[held > threshold].min()
+        assert (held >= above).mean() < recall, "the next higher one would lose too many"

@@ -144,7 +144,7 @@ def test_stage_1_of_another_run_is_taken_over(
     run, _ = whole
     fixed = recipe(selection__mode="fixed", malignancy__labels="Y")
     with monkeypatch.context() as patch:
-        patch.delattr("aspirate.workflow.train.score_tiles")  # nothing is screened again
+        patch.delattr("aspirate.workflow.first_stage.score_tiles")  # nothing is screened again
         train(cohort, fixed, tmp_path / "fixed", stage_1=run)
     mine, theirs = (load_tensors(r / "model" / "informativeness.safetensors")[0] for r in (tmp_path / "fixed", run))
     assert tensors_sha256(mine) == tensors_sha256(theirs)
@@ -335,7 +335,7 @@ def test_a_slide_that_fails_between_the_check_and_the_reading(
             raise UnreadableSlide(f"{victim}: the share is gone; mount it again")
         return score_tiles(slide, *args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("aspirate.workflow.train.score_tiles", failing)
+    monkeypatch.setattr("aspirate.workflow.first_stage.score_tiles", failing)
     summary = train(cohort, recipe(), tmp_path / "run")
     assert summary.failures == {victim: f"{victim}: the share is gone; mount it again"}
     assert [row["status"] for row in rows(tmp_path / "run") if row["slide_id"] == victim] == ["failed"]

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -49,8 +48,6 @@ class InformativenessSettings(Pace):
     """Tiles drawn from each slide, kept on disk."""
     shift_px: int = Field(16, ge=0)
     """A marked tile is shown up to so many pixels off its place."""
-    recall: float = Field(0.9, gt=0, le=1)
-    """Share of held-out marked tiles that must count as confidently informative; it sets the threshold."""
     augment: AugmentSettings = AugmentSettings()
 
 
@@ -166,8 +163,8 @@ class Informativeness:
     """What stage 1 leaves behind."""
 
     net: TileNet
-    threshold: float
-    """Probability from which a tile counts as confidently informative."""
+    held: NDArray[np.float64]
+    """Probabilities of marked tiles of slides not trained on."""
     history: list[dict[str, float]]
 
 
@@ -183,13 +180,7 @@ def train_informativeness(
     )
     history = fit(learner, plan, folder, compute, watch)
     held = sigmoid(learner.held_scores(learner.module, MARKED))
-    return Informativeness(learner.module, confident_from(held, settings.recall), history)
-
-
-def confident_from(held_marked: NDArray[np.floating[Any]], recall: float) -> float:
-    """The highest threshold that keeps `recall` of held-out marked tiles, but never below one half."""
-    lost = int((1 - recall) * len(held_marked) + 1e-9)  # 0.1 of 10 is 1, though 1 − 0.9 is a little less
-    return max(0.5, float(np.sort(held_marked)[lost]))
+    return Informativeness(learner.module, held, history)
 
 
 def sigmoid(logits: NDArray[np.float32]) -> NDArray[np.float64]:
