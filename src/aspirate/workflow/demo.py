@@ -23,12 +23,12 @@ SHOWN = 12
 """Slides on the page of the cohort."""
 
 
-COHORT = SynthSettings(slides=72, size=(3072, 3072), seed=7, annotated=0.5)
+COHORT = SynthSettings(slides=72, size=(3072, 3072), seed=7, annotated=0.5, min_groups=10)
 CHANGES: Mapping[str, object] = {
     "informativeness.epochs": 2,
-    "informativeness.least_steps": 250,
+    "informativeness.least_steps": 200,
     "malignancy.epochs": 4,
-    "malignancy.tiles_per_slide": 120,
+    "malignancy.tiles_per_slide": 100,
 }
 """Of the recipe `compact`: small enough for minutes on two cores."""
 

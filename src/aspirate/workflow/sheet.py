@@ -242,7 +242,9 @@ def _cards(
 
 def _facts(slide: Slide, tiles: TileTable) -> Sequence[str]:
     size = slide.size_px0
-    resolution = "" if slide.mpp is None else f"{slide.mpp:.4g} µm per pixel"
+    resolution = "" if tiles.slide_mpp is None else f"{tiles.slide_mpp:.4g} µm per pixel"
+    if slide.mpp is None and resolution:
+        resolution += " as given"
     return [f"{size.width:,} × {size.height:,} px", resolution, slide.vendor, _count(len(tiles), "tile")]
 
 
