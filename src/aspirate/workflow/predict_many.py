@@ -33,7 +33,6 @@ from aspirate.workflow.evidence import EvidencePaths, write_evidence
 from aspirate.workflow.predict import Model, SlideResult
 from aspirate.workflow.predictions_page import write_predictions_page
 
-
 SCORING = 0.9
 """Of the time a slide takes; the rest goes into its evidence."""
 
