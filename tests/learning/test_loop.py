@@ -129,6 +129,16 @@ def test_the_best_epoch_is_kept_and_the_last_of_equals(tmp_path: Path) -> None:
     assert weights(learner.module) == weights(after_three.module)
 
 
+def test_a_lucky_epoch_does_not_win_where_figures_are_smoothed(tmp_path: Path) -> None:
+    """Means of two: 1, 5.5, 5.5, 4; of the equals the last."""
+    learner = LineLearner(judged=[1.0, 10.0, 1.0, 7.0])
+    fit(learner, plan(smooth=2), tmp_path / "smooth", CPU)
+    for epochs, same in ((2, False), (3, True)):
+        other = LineLearner(judged=[1.0, 2.0, 3.0])
+        fit(other, plan(epochs=epochs), tmp_path / str(epochs), CPU)
+        assert (weights(learner.module) == weights(other.module)) == same
+
+
 def test_it_stops_when_the_judged_figure_does_not_rise(tmp_path: Path) -> None:
     learner = LineLearner(judged=[1.0, 2.0, 2.0, 9.0])
     history = fit(learner, plan(patience=1), tmp_path, CPU)

@@ -9,9 +9,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Protocol
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from aspirate.core.errors import AspirateError
@@ -49,6 +51,8 @@ class FitPlan(Pace):
     epochs: int
     """At most so many."""
     steps_per_epoch: int
+    smooth: int = Field(1, ge=1)
+    """An epoch is judged by the mean figure of so many epochs, itself the last: few slides judge with much noise."""
     patience: int | None = None
     """Stop after so many epochs without a rise of the judged figure; None runs all epochs."""
     save_every_s: float = 300.0
@@ -69,14 +73,18 @@ class State:
     history: list[dict[str, float]] = field(default_factory=list)
     best: dict[str, Tensor] = field(default_factory=dict)
 
-    @property
-    def last_is_best(self) -> bool:
+    def judged(self, smooth: int) -> list[float]:
+        """Of each epoch, the mean figure of itself and those just before it."""
+        figures = [row["judged"] for row in self.history]
+        return [fmean(figures[max(0, i - smooth + 1) : i + 1]) for i in range(len(figures))]
+
+    def last_is_best(self, smooth: int) -> bool:
         """Of equals the last, which has learned longer: order may be perfect long before the cuts are in place."""
-        judged = [row["judged"] for row in self.history]
-        return judged[-1] == max(judged)
+        judged = self.judged(smooth)
+        return judged[-1] >= max(judged) - 1e-12
 
     def finished(self, plan: FitPlan) -> bool:
-        judged = [row["judged"] for row in self.history]
+        judged = self.judged(plan.smooth)
         stale = len(judged) - 1 - judged.index(max(judged)) if judged else 0
         return self.step >= plan.steps or (plan.patience is not None and stale >= plan.patience)
 
@@ -111,7 +119,7 @@ def fit(
 
             epoch_ends = state.step % plan.steps_per_epoch == 0
             if epoch_ends:
-                _end_epoch(learner, inner, state)
+                _end_epoch(learner, inner, state, plan)
             if epoch_ends or time.monotonic() - saved > plan.save_every_s:
                 _save(folder, inner, optimiser, state, plan)
                 saved = time.monotonic()
@@ -121,12 +129,12 @@ def fit(
     return state.history
 
 
-def _end_epoch(learner: Learner, module: nn.Module, state: State) -> None:
+def _end_epoch(learner: Learner, module: nn.Module, state: State, plan: FitPlan) -> None:
     figures = evaluate(learner, module)
     loss = sum(state.losses) / len(state.losses)
     state.history.append({"epoch": len(state.history) + 1, "loss": loss, **figures})
     state.losses = []
-    if state.last_is_best or not state.best:
+    if state.last_is_best(plan.smooth) or not state.best:
         state.best = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
 
 

@@ -40,6 +40,8 @@ class BagSettings(Pace):
     epochs: int = Field(10, ge=1)
     tiles_per_slide: int = Field(80, ge=1)
     """An epoch shows on average so many tiles of each slide."""
+    smooth: int = Field(3, ge=1)
+    """The best epoch is the one that ends the best run of so many: a few dozen slides judge a single one by chance."""
     augment: AugmentSettings = AugmentSettings()
 
 
@@ -111,5 +113,10 @@ class BagLearner:
 def train_bags(learner: BagLearner, folder: Path, compute: Compute, watch: Watch) -> list[dict[str, float]]:
     """Leaves the best epoch's weights in the learner's module; returns the history."""
     settings = learner.settings
-    plan = FitPlan(epochs=settings.epochs, steps_per_epoch=learner.steps_per_epoch, **settings.pace())
+    plan = FitPlan(
+        epochs=settings.epochs,
+        steps_per_epoch=learner.steps_per_epoch,
+        smooth=settings.smooth,
+        **settings.pace(),
+    )
     return fit(learner, plan, folder, compute, watch)

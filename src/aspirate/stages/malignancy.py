@@ -50,6 +50,8 @@ class MalignancySettings(Pace):
     epochs: int = Field(10, ge=1)
     tiles_per_slide: int = Field(80, ge=1)
     """An epoch shows on average so many tiles of each slide."""
+    smooth: int = Field(3, ge=1)
+    """The best epoch is the one that ends the best run of so many: a few dozen slides judge a single one by chance."""
     marked_share: float = Field(0.2, ge=0, lt=1)
     """Share of marked tiles in every batch where V is learned from."""
     augment: AugmentSettings = AugmentSettings()
@@ -165,6 +167,7 @@ def train_malignancy(
     plan = FitPlan(
         epochs=settings.epochs,
         steps_per_epoch=learner.steps_per_epoch,
+        smooth=settings.smooth,
         **settings.pace(),
     )
     return fit(learner, plan, folder, compute, watch)
