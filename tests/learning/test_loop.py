@@ -163,6 +163,8 @@ def test_bf16_learns_the_same_line(tmp_path: Path) -> None:
 def test_tensors_round_trip_and_damage_is_told(tmp_path: Path) -> None:
     tensors = {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor([True])}
     save_tensors(tmp_path / "x", tensors, {"n": 1})
+    (tmp_path / "usual").touch()
+    assert (tmp_path / "x").stat().st_mode == (tmp_path / "usual").stat().st_mode, "a colleague may read it, too"
     back, note = load_tensors(tmp_path / "x")
     assert note == {"n": 1} and tensors_sha256(back) == tensors_sha256(tensors)
     assert tensors_sha256({"a": tensors["a"].view(3, 2), "b": tensors["b"]}) != tensors_sha256(tensors)

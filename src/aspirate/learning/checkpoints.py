@@ -19,7 +19,10 @@ NOTE = "aspirate"
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], note: Mapping[str, Any]) -> None:
     with atomic_path(path) as part:
         whole = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
+        part.touch()
+        usual = part.stat().st_mode
         save_file(whole, part, metadata={NOTE: json.dumps(note)})
+        part.chmod(usual)  # safetensors lets nobody but the owner read it
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
