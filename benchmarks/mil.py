@@ -9,9 +9,7 @@ weight decay 0.005, rate 0.0005 (musk1) or 0.0001 (elephant), one bag a step, 10
 
 import argparse
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import torch
@@ -43,7 +41,7 @@ class BagMlp(nn.Module):
             layers += [nn.Linear(features, width), nn.ReLU(), nn.Dropout(0.5)]
             features = width
         self.encoder = nn.Sequential(*layers)
-        self.pool = cast(Callable[[int], nn.Module], POOLS[pool])(features)
+        self.pool = POOLS[pool](features)
 
     def forward(self, rows: Tensor, bag: Tensor) -> Tensor:
         logits: Tensor = self.pool(self.encoder(rows), bag, CUT)[:, 0]

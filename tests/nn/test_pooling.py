@@ -19,8 +19,7 @@ def features() -> Tensor:
 
 def pool(name: str) -> nn.Module:
     torch.manual_seed(1)
-    made: nn.Module = POOLS[name](6).double()  # type: ignore[operator]
-    return made
+    return POOLS[name](6).double()
 
 
 def sigmoid(x: float) -> float:

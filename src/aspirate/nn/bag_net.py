@@ -1,7 +1,6 @@
 """A net over bags of tiles: an encoder, one of the poolings, and the same ordinal loss, on bags instead of tiles."""
 
-from collections.abc import Callable, Mapping
-from typing import cast
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +27,7 @@ class BagNet(nn.Module):
             raise ValueError(f"pool={pool!r}: choose one of {', '.join(sorted(POOLS))}")
         self.objective = MalignancyLoss(labels, ordered, weights)
         self.tiles = TileEncoder(encoder, side_px)
-        self.pool = cast(Callable[[int], nn.Module], POOLS[pool])(self.tiles.features)
+        self.pool = POOLS[pool](self.tiles.features)
 
     def exceeds(self, features: Tensor, bag: Tensor) -> dict[str, Tensor]:
         """All cuts of all labels pooled at once."""

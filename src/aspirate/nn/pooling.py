@@ -12,7 +12,8 @@ z = g − c_n the logit of a tile's rank above cut n and p = σ(z), a bag has P(
 All give logits of P, (B, K), so that one loss serves all.
 """
 
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -23,12 +24,6 @@ STEEPNESS = 10.0
 ATTENTION_UNITS = 128
 SMALLEST = 1e-6
 """Probabilities are kept so far from 0 and 1 before their logit is taken."""
-
-
-class Pool(Protocol):
-    """Features (N, D) and cuts (K,) → logits (B, K) that a bag's rank exceeds each cut."""
-
-    def __call__(self, features: Tensor, bag: Tensor, cuts: Tensor) -> Tensor: ...
 
 
 def bags_in(bag: Tensor) -> int:
@@ -66,7 +61,7 @@ def logit(probability: Tensor) -> Tensor:
     return torch.logit(probability, eps=SMALLEST)
 
 
-class TileScorePool(nn.Module):
+class TileScorePool(nn.Module, ABC):
     """Scores every tile with one linear layer, and pools what the scores say at each cut."""
 
     def __init__(self, features: int) -> None:
@@ -77,9 +72,9 @@ class TileScorePool(nn.Module):
         z = self.score(features) - cuts  # (N, K)
         return self.pooled(z, bag)
 
+    @abstractmethod
     def pooled(self, z: Tensor, bag: Tensor) -> Tensor:
         """Logits of tiles (N, K) → of bags (B, K)."""
-        raise NotImplementedError
 
 
 class MaxPool(TileScorePool):
@@ -134,7 +129,7 @@ class AttentionPool(nn.Module):
         return logits
 
 
-POOLS = {
+POOLS: dict[str, Callable[[int], nn.Module]] = {
     "max": MaxPool,
     "noisy-or": NoisyOrPool,
     "mean": MeanPool,
@@ -142,4 +137,4 @@ POOLS = {
     "attention": AttentionPool,
     "gated-attention": lambda features: AttentionPool(features, gated=True),
 }
-"""Name → a function of the number of features."""
+"""Name → a function of the number of features; the module takes features (N, D), `bag` (N,) and cuts (K,)."""

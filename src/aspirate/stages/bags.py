@@ -1,7 +1,7 @@
 """The rivals on kept tiles: the same tiles, encoder, augmentation and number of tiles shown, but labels go to the bag.
 
 A step shows a few tiles of each of a few slides. A slide is scored from all its kept tiles at once; its score is the
-logit of malignancy, or that of a rank above the middle where Y is not learned from.
+logit of malignancy, or the mean of the four logits of S where Y is not learned from.
 """
 
 from collections.abc import Mapping, Sequence
