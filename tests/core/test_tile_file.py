@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import h5py
@@ -32,7 +33,8 @@ def test_what_is_written_reads_back_equal(tmp_path: Path) -> None:
 
 
 def test_attributes_are_those_trident_reads(tmp_path: Path) -> None:
-    write_tiles(tmp_path / "a.h5", table(), model_sha256="ab" * 32)
+    write_tiles(tmp_path / "a.h5", replace(table(), model_sha256="ab" * 32))
+    assert read_tiles(tmp_path / "a.h5").model_sha256 == "ab" * 32
     with h5py.File(tmp_path / "a.h5") as file:
         attributes = dict(file["coords"].attrs)
         assert file["coords"].dtype == np.int64

@@ -43,16 +43,17 @@ class TileTable:
         return len(self.corners_px0)
 
     @classmethod
-    def of_grid(cls, slide_id: str, grid: TileGrid, values: Mapping[str, NDArray[Any]]) -> "TileTable":
-        return cls(slide_id, grid.corners_px0(), grid.side_px0, grid.side_px, grid.slide_mpp, grid.size_px0, values)
+    def of_grid(
+        cls, slide_id: str, grid: TileGrid, values: Mapping[str, NDArray[Any]], model_sha256: str | None = None
+    ) -> "TileTable":
+        corners_px0, sides = grid.corners_px0(), (grid.side_px0, grid.side_px)
+        return cls(slide_id, corners_px0, *sides, grid.slide_mpp, grid.size_px0, values, model_sha256)
 
 
-def write_tiles(path: Path, table: TileTable, model_sha256: str | None = None) -> None:
+def write_tiles(path: Path, table: TileTable) -> None:
     with atomic_path(path) as part, h5py.File(part, "w") as file:
         coords = file.create_dataset("coords", data=table.corners_px0.astype(np.int64), compression="gzip")
         coords.attrs.update(_attributes(table))
-        if model_sha256 is not None:
-            coords.attrs["model_sha256"] = model_sha256
         for name, array in table.values.items():
             file.create_dataset(name, data=array, compression="gzip")
 
@@ -65,6 +66,8 @@ def _attributes(table: TileTable) -> dict[str, Any]:
         "overlap": 0,
         "aspirate_version": __version__,
     }
+    if table.model_sha256 is not None:
+        attributes["model_sha256"] = table.model_sha256
     if table.size_px0 is not None:
         attributes |= {"level0_width": table.size_px0.width, "level0_height": table.size_px0.height}
     if table.slide_mpp is not None:

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from aspirate.core.errors import AspirateError
 from aspirate.core.geometry import Size, TileGrid, checked_mpp
-from aspirate.core.progress import Stages
+from aspirate.core.progress import Bar, Stages
 from aspirate.core.records import SlideEntry
 from aspirate.core.tile_file import TileTable, read_tiles, write_tiles
 from aspirate.engines.torch_engine import TorchEngine
 from aspirate.evaluation.splits import Split
 from aspirate.learning.checkpoints import tensors_sha256
 from aspirate.learning.device import Compute
+from aspirate.learning.loop import Watch
 from aspirate.learning.tile_bank import TileBank
 from aspirate.slides.annotations import AnnotationIndex
 from aspirate.slides.cohort import Cohort
@@ -72,6 +73,16 @@ class Slides:
         return [self.entries[slide_id] for slide_id in slide_ids if slide_id in self.entries]
 
 
+def shown_on(bar: Bar) -> Watch:
+    """Each step of a training, with its loss."""
+
+    def watch(step: int, loss: float) -> None:
+        bar(1)
+        bar.note(f"loss {loss:.3f}")
+
+    return watch
+
+
 class FirstStage:
     """Slides, a split of them and a folder in; a net, every tile's score and the kept tiles' pixels out."""
 
@@ -119,12 +130,7 @@ class FirstStage:
         learner = InformativenessLearner(self.bank, train, validation, self.recipe.side_px, settings, self.recipe.seed)
         steps = settings.epochs * learner.steps_per_epoch
         with self.stages("stage 1, informativeness", steps, "steps") as bar:
-
-            def watch(step: int, loss: float) -> None:
-                bar(1)
-                bar.note(f"loss {loss:.3f}")
-
-            return train_informativeness(learner, self.folder.informativeness, self.compute, watch)
+            return train_informativeness(learner, self.folder.informativeness, self.compute, shown_on(bar))
 
     def screen(self, informativeness: Informativeness) -> None:
         """Score every tile of every slide, keep the best, put their pixels into the bank."""
@@ -151,7 +157,7 @@ class FirstStage:
             kept = select(scores, confident, self.recipe.selection)
             self.bank.add(stack, slide.read_squares(grid.corners_px0()[kept], grid.side_px0, grid.side_px))
         values = {"informativeness": scores, "selected": kept}
-        write_tiles(path, TileTable.of_grid(entry.slide_id, grid, values), sha256)
+        write_tiles(path, TileTable.of_grid(entry.slide_id, grid, values, sha256))
 
     def scored(self, path: Path, sha256: str) -> NDArray[np.float32] | None:
         """What the same net said of a slide in another run."""

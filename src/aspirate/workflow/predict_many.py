@@ -226,7 +226,7 @@ class _Batch:
             if slide.mpp is None:
                 entry = replace(entry, mpp=self.settings.mpp)
             result = self.model.predict(entry, any_resolution=self.settings.any_resolution, advance=advance)
-            write_tiles(self.folder.tiles(entry.slide_id), result.tiles, self.model_sha256)
+            write_tiles(self.folder.tiles(entry.slide_id), replace(result.tiles, model_sha256=self.model_sha256))
             paths = self.folder.evidence(entry.slide_id)
             write_evidence(slide, result, self.model.bundle, self.model_sha256, paths, self.settings.tiles_shown)
         return result

@@ -28,7 +28,7 @@ from aspirate.stages.informativeness import (
 from aspirate.stages.malignancy import MalignancyLearner, train_malignancy
 from aspirate.stages.slide_score import adequacy, slide_score
 from aspirate.workflow.bundle import Bundle, save_bundle
-from aspirate.workflow.first_stage import FirstStage, Slides
+from aspirate.workflow.first_stage import FirstStage, Slides, shown_on
 from aspirate.workflow.predict import judged
 from aspirate.workflow.recipe import Recipe
 from aspirate.workflow.run_folder import RunFolder, cohort_fingerprint
@@ -113,12 +113,7 @@ class _Training:
         )
         steps = settings.epochs * learner.steps_per_epoch
         with first.stages("stage 2, malignancy", steps, "steps") as bar:
-
-            def watch(step: int, loss: float) -> None:
-                bar(1)
-                bar.note(f"loss {loss:.3f}")
-
-            history = train_malignancy(learner, self.folder.malignancy, first.compute, watch)
+            history = train_malignancy(learner, self.folder.malignancy, first.compute, shown_on(bar))
         write_json(self.folder.malignancy / "history.json", history)
         return learner
 
