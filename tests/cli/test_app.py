@@ -13,7 +13,10 @@ import pytest
 from PIL import Image
 
 from aspirate.cli.app import main
+from aspirate.core.predictions import Prediction
 from aspirate.slides.cohort import Cohort
+from aspirate.workflow.demo import DemoSummary
+from aspirate.workflow.predict_many import PredictSummary
 
 ASPIRATE = [sys.executable, "-m", "aspirate"]
 SYNTH = ["--slides", "3", "--size", "2048x2048", "--annotated", "0.5"]
@@ -201,3 +204,17 @@ def test_version_and_help_answer_at_once(aspirate: Runner) -> None:
     assert aspirate("--help").code == 0
     unknown = aspirate("diagnose")
     assert unknown.code == 2 and "diagnose" in unknown.err
+
+
+def test_demo_says_how_well_it_did_and_where_to_look(
+    aspirate: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The demonstration itself takes minutes, and has its own test in miniature."""
+    rows = (Prediction("a", malignant=True, score=1.0), Prediction("b", status="failed", error="b: is torn"))
+    predicted = PredictSummary(rows, (), tmp_path / "predictions.csv", tmp_path / "index.html")
+    summary = DemoSummary(tmp_path / "cohort.html", predicted, {"AUC": 0.75}, {"b": "b: is torn"})
+    monkeypatch.setattr("aspirate.workflow.demo.run_demo", lambda folder, workers, stages: summary)
+    said = aspirate("demo", "--out", tmp_path)
+    assert said.code == 1 and "failed b: b: is torn" in said.err
+    assert "on 2 slides of patients not trained on" in said.out and "0.75" in said.out
+    assert f"open {tmp_path / 'index.html'}" in said.out.replace("\n", "")

@@ -247,6 +247,8 @@ def bench_train(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
 ) -> None:
     """Training: our loop against plain fp32 PyTorch on the same nets, and against data already in memory."""
-    from aspirate.workflow.bench_train import measure
+    from aspirate.workflow.bench_train import measure, steps_of
 
-    show_figures(measure(), json_file)
+    with progress("training", steps_of(), "turns") as advance:
+        figures = measure(advance=advance)
+    show_figures(figures, json_file)
