@@ -252,3 +252,46 @@ def bench_train(
     with progress("training", steps_of(), "turns") as advance:
         figures = measure(advance=advance)
     show_figures(figures, json_file)
+@app.command()
+def evaluate(
+    predictions: Annotated[
+        Path, typer.Argument(help="predictions.csv of any run, or slide_id,Y,Y_hat,p_0,p_1 as CLAM writes.")
+    ],
+    folder: Annotated[Path, typer.Option("--out", "-o", help="Folder of the report.")],
+    cohort: Annotated[Path | None, typer.Option(help="Its patients, sites, readers and annotations.")] = None,
+    readers: Annotated[
+        Path | None, typer.Option(help="slide_id,reader,bethesda; instead of the cohort's readers.")
+    ] = None,
+    validation: Annotated[
+        Path | None, typer.Option(help="Predictions of validation slides, to choose thresholds on.")
+    ] = None,
+    prevalence: Annotated[
+        float | None,
+        typer.Option(help="Share of malignant slides that PPV and NPV are for.", show_default="as found"),
+    ] = None,
+    benign_risk: Annotated[float, typer.Option(help="Highest risk of malignancy among slides called benign.")] = 0.03,
+    malignant_risk: Annotated[float, typer.Option(help="Lowest among slides called malignant.")] = 0.95,
+    alpha: Annotated[float, typer.Option(help="Share of TBS sets that may miss.")] = 0.1,
+    resamples: Annotated[int, typer.Option(help="Of every bootstrap.")] = 2000,
+    reference: Annotated[
+        str | None,
+        typer.Option(metavar="METHOD", help="Method to compare with.", show_default="Proposed (U,Y,S), or the first"),
+    ] = None,
+) -> None:
+    """Figures with intervals, comparisons, readers, operating points, and one page with all of it."""
+    from aspirate.evaluation.material import EvaluateSettings
+    from aspirate.workflow.evaluate import Sources
+    from aspirate.workflow.evaluate import evaluate as evaluate_
+
+    asked: dict[str, object] = {"prevalence": prevalence, "benign_risk": benign_risk, "malignant_risk": malignant_risk}
+    asked |= {"alpha": alpha, "resamples": resamples, "reference": reference}
+    settings = EvaluateSettings.of(asked, source="evaluate")
+    summary = evaluate_(Sources(predictions, cohort, readers, validation), folder, settings, progress)
+    for sentence in summary.sentences:
+        out.print(sentence, markup=False)
+    for note in summary.analysis.notes:
+        err.print(f"note: {note}", markup=False)
+    out.print(f"figures in numbers: {summary.metrics}")
+    out.print(f"open {summary.page}")
+
+

@@ -44,17 +44,23 @@ class Reader:
 
 def readers_of(entries: Iterable[SlideEntry]) -> tuple[Reader, ...]:
     """All who read any of the slides, by name."""
-    readings: dict[str, dict[str, int]] = {}
-    for entry in entries:
-        for name, category in entry.readers.items():
-            readings.setdefault(name, {})[entry.slide_id] = category
+    return readers_from(
+        (entry.slide_id, name, category) for entry in entries for name, category in entry.readers.items()
+    )
+
+
+def readers_from(readings: Iterable[tuple[str, str, int]]) -> tuple[Reader, ...]:
+    """The same from slide, reader and category; each once."""
+    by_name: dict[str, dict[str, int]] = {}
+    for slide_id, name, category in readings:
+        by_name.setdefault(name, {})[slide_id] = category
     return tuple(
         Reader(
             name,
             {slide: category for slide, category in own.items() if category in TRAINABLE_BETHESDA},
             tuple(slide for slide, category in own.items() if category not in TRAINABLE_BETHESDA),
         )
-        for name, own in sorted(readings.items())
+        for name, own in sorted(by_name.items())
     )
 
 
@@ -89,7 +95,7 @@ def compare_with_readers(
     scores: Scores = {ALGORITHM: algorithm, **_by_name(readers)}
     pairs = [(ALGORITHM, reader.name) for reader in readers]
     found = []
-    for reader, gain in zip(readers, _gains(scores, malignant, patients, pairs, settings), strict=True):
+    for reader, gain in zip(readers, gains(scores, malignant, patients, pairs, settings), strict=True):
         shared = reader.categories.keys() & algorithm.keys()
         both = ({slide: own[slide] for slide in shared} for own in (reader.categories, algorithm))
         own, other = (discrimination_of(part, malignant, patients, settings) for part in both)
@@ -107,13 +113,14 @@ def _by_name(readers: Sequence[Reader]) -> dict[str, Categories]:
     return {reader.name: reader.categories for reader in readers}
 
 
-def _gains(
+def gains(
     scores: Scores,
     malignant: Mapping[str, bool | None],
     patients: Mapping[str, str] | None,
     pairs: Pairs,
     settings: Bootstrap,
 ) -> list[Gain]:
+    """First less second of each pair, on the slides that both have."""
     by_delong = delong_pairs(scores, malignant, patients, pairs, settings.level)
     aucs = bootstrap_pairs(scores, malignant, "auc", patients, pairs, settings)
     aps = bootstrap_pairs(scores, malignant, "ap", patients, pairs, settings)
@@ -212,8 +219,8 @@ def combine_with_readers(
             slides[reader.name, rule] = combined
             scores[name] = {slide.slide_id: slide.bethesda for slide in combined}
             pairs.append((name, reader.name))
-    gains = _gains(scores, malignant, patients, pairs, settings)
+    found = gains(scores, malignant, patients, pairs, settings)
     return tuple(
         Combination(*key, slides[key], discrimination_of(scores[name], malignant, patients, settings), gain)
-        for key, (name, _), gain in zip(slides, pairs, gains, strict=True)
+        for key, (name, _), gain in zip(slides, pairs, found, strict=True)
     )

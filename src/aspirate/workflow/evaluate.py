@@ -1,0 +1,183 @@
+"""From a table of predictions to what can be said of them: figures with intervals, tables, and one page."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aspirate import __version__
+from aspirate.core.errors import AspirateError, TableError
+from aspirate.core.predictions import Prediction
+from aspirate.core.progress import Stages, silent_stages
+from aspirate.core.records import Annotation
+from aspirate.core.store import TILE_FOLDER, write_json, write_text
+from aspirate.core.tile_file import TileTable, read_tiles
+from aspirate.evaluation.analysis import Analysis, analyse
+from aspirate.evaluation.material import EvaluateSettings, Learned, Material, TileFacts
+from aspirate.evaluation.metrics import as_json
+from aspirate.evaluation.readers import readers_of
+from aspirate.evaluation.report_tables import tables
+from aspirate.evaluation.summary import sentences
+from aspirate.evaluation.tables import as_csv, as_latex
+from aspirate.slides.annotations import AnnotationIndex
+from aspirate.slides.cohort import Cohort
+from aspirate.workflow.prediction_tables import read_any_predictions, read_readers
+
+BINS = 50
+"""Of the histogram of informativeness."""
+USE = "Research use only. Not for diagnosis."
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Files to evaluate; those not named are looked for beside the predictions."""
+
+    predictions: Path
+    cohort: Path | None = None
+    readers: Path | None = None
+    validation: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluateSummary:
+    analysis: Analysis
+    sentences: tuple[str, ...]
+    """What was found, in words."""
+    metrics: Path
+    page: Path
+    figures: Path
+    tables: Path
+
+
+def evaluate_run(run: Path, settings: EvaluateSettings, stages: Stages = silent_stages) -> EvaluateSummary:
+    """Of a cross-validation, into its own folder."""
+    return evaluate(Sources(run / "predictions.csv"), run, settings, stages)
+
+
+def evaluate(
+    sources: Sources, out: Path, settings: EvaluateSettings, stages: Stages = silent_stages
+) -> EvaluateSummary:
+    """Writes `metrics.json`, `report/index.html`, `figures/` and `tables/` into `out`."""
+    material = gather(sources, settings)
+    with stages("comparing", len(material.methods), "methods") as bar:
+        analysis = analyse(material, settings, bar)
+    summary = EvaluateSummary(
+        analysis,
+        sentences(analysis),
+        out / "metrics.json",
+        out / "report" / "index.html",
+        out / "figures",
+        out / "tables",
+    )
+    origin = _origin(sources)
+    write_json(summary.metrics, {"use": USE, **origin, **as_json(analysis)})
+    for table in tables(analysis).values():
+        write_text(summary.tables / f"{table.name}.csv", as_csv(table))
+        write_text(summary.tables / f"{table.name}.tex", as_latex(table))
+    return summary
+
+
+def _origin(sources: Sources) -> dict[str, str]:
+    data = sources.predictions.read_bytes()
+    return {"aspirate_version": __version__, "predictions_sha256": hashlib.sha256(data).hexdigest()}
+
+
+def gather(sources: Sources, settings: EvaluateSettings) -> Material:
+    """Everything that is known of the predictions; what was looked for and cannot be used is noted."""
+    folder = sources.predictions.parent
+    predictions = read_any_predictions(sources.predictions)
+    beside = folder / "validation.csv"
+    validation = sources.validation or (beside if beside.exists() else None)
+    run = _json(folder / "crossval.json")
+    notes: list[str] = []
+    cohort = _cohort(sources, run, notes)
+    readers = readers_of(cohort.entries) if cohort else ()
+    material = Material(
+        predictions=predictions,
+        validation=read_any_predictions(validation) if validation else (),
+        entries=cohort.entries if cohort else (),
+        readers=read_readers(sources.readers) if sources.readers else readers,
+        learned=_learned(_json(folder / "models.json")),
+        stage_1=_json(folder / "stage1.json"),
+        marks=_marks(cohort, notes) if cohort else {},
+        skipped=run.get("skipped", {}),
+    )
+    tiles = tile_facts(folder, material.methods[material.reference(settings)])
+    return replace(material, tiles=tiles, notes=tuple(notes))
+
+
+def _json(path: Path) -> dict[str, Any]:
+    """Empty where there is no such file."""
+    if not path.exists():
+        return {}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise TableError(str(path), [f"is no JSON ({error}); remove it, or make it anew"]) from error
+    if not isinstance(found, dict):
+        raise TableError(str(path), ["holds no JSON object; remove it, or make it anew"])
+    return found
+
+
+def _cohort(sources: Sources, run: Mapping[str, Any], notes: list[str]) -> Cohort | None:
+    if sources.cohort is not None:
+        return Cohort.read(sources.cohort)
+    named = run.get("cohort")
+    if named is None:
+        return None
+    try:
+        return Cohort.read(named)
+    except AspirateError:
+        notes.append(
+            f"the cohort of the run, {named}, cannot be read: patients, sites, readers and annotations are unknown"
+        )
+        return None
+
+
+def _learned(models: Mapping[str, Any]) -> dict[tuple[str, str], Learned]:
+    found = {}
+    for key, model in models.items():
+        fold, _, method = key.partition("/")
+        found[fold, method] = Learned(tuple(model.get("cuts", {}).get("S", ())), model.get("threshold"))
+    return found
+
+
+def _marks(cohort: Cohort, notes: list[str]) -> dict[str, tuple[Annotation, ...]]:
+    index = AnnotationIndex.of(cohort.folder)
+    marks = {}
+    for entry in cohort.entries:
+        if entry.slide_id in index.slide_ids:
+            try:
+                marks[entry.slide_id] = index.read(entry.slide_id)
+            except AspirateError as error:
+                notes.append(f"annotations of {entry.slide_id} are left out: {error}")
+    return marks
+
+
+def fold_tiles(run: Path, row: Prediction) -> Path:
+    """Where a cross-validation keeps what it said of the tiles of a test slide."""
+    return run / f"fold-{row.fold}" / TILE_FOLDER / f"{row.slide_id}.h5"
+
+
+def tile_facts(run: Path, rows: tuple[Prediction, ...]) -> tuple[TileFacts, ...]:
+    """Of each test slide whose tiles are kept, as its own fold saw them."""
+    paths = (fold_tiles(run, row) for row in sorted(rows, key=lambda row: row.slide_id))
+    return tuple(facts_of(read_tiles(path)) for path in paths if path.exists())
+
+
+def facts_of(tiles: TileTable) -> TileFacts:
+    informativeness = tiles.values["informativeness"]
+    scores = tiles.values.get("malignancy", np.empty(0))
+    scores = scores[np.isfinite(scores)].astype(np.float64)
+    return TileFacts(
+        slide_id=tiles.slide_id,
+        informativeness=tuple(np.histogram(informativeness, bins=BINS, range=(0, 1))[0].tolist()),
+        informative=int((informativeness > 0.5).sum()),
+        judged=len(scores),
+        positive=int((scores > 0).sum()),
+        mean_probability=float((1 / (1 + np.exp(-scores))).mean()) if len(scores) else float("nan"),
+    )
