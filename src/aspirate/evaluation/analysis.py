@@ -83,6 +83,8 @@ class Analysis:
     """Malignant or not, by slide."""
     bethesda: Mapping[str, int | None]
     """As reported, by slide."""
+    reference_scores: Mapping[str, float]
+    """What ranks the reference's slides of all folds."""
     methods: tuple[MethodResult, ...]
     against_reference: tuple[Gain, ...]
     """The reference less each other method; each p is adjusted for all of them."""
@@ -122,6 +124,7 @@ def analyse(material: Material, settings: EvaluateSettings, advance: Advance = s
         slides=_slides(material),
         truth=material.malignant,
         bethesda=material.bethesda,
+        reference_scores=pooled_scores(own)[1],
         methods=tuple(results),
         against_reference=against,
         pairs=pairs,
