@@ -9,6 +9,7 @@ import typer
 
 from aspirate import __version__
 from aspirate.cli.display import err, out, progress, show_figures
+from aspirate.cli.reading_room import reader, serve
 
 if TYPE_CHECKING:
     from aspirate.synth.settings import SynthSettings
@@ -227,6 +228,10 @@ def predict(
     out.print(f"open {summary.page}")
     if summary.failures:
         raise typer.Exit(FAILED)
+
+
+app.command()(serve)
+app.command()(reader)
 
 
 @bench.command()

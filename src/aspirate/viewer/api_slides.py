@@ -1,0 +1,75 @@
+"""Slides, their pixels and what a model saw on them; nothing here is ever written."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Path, Response
+
+from aspirate.viewer import messages
+from aspirate.viewer.asking import REFUSALS, TheRoom, TheSlide, Who
+from aspirate.viewer.evidence import heat_map_png
+
+PICTURES_KEPT = "private, max-age=3600"
+PICTURE: dict[int | str, dict[str, Any]] = {200: {"content": {"image/*": {}}}, 304: {"description": "unchanged"}}
+Unchanged = Annotated[str, Header(alias="If-None-Match")]
+router = APIRouter(prefix="/api", responses=REFUSALS)
+
+
+@router.get("/slides")
+def slides(session: Who, room: TheRoom) -> messages.Worklist:
+    return room.worklist(session)
+
+
+@router.get("/slides/{name}")
+def slide(slide: TheSlide, session: Who, room: TheRoom) -> messages.SlideView:
+    return room.view(slide, session)
+
+
+def _picture(data: bytes, media_type: str, tag: str) -> Response:
+    headers = {"ETag": tag, "Cache-Control": PICTURES_KEPT}
+    return Response(data, media_type=media_type, headers=headers)
+
+
+@router.get("/slides/{name}/tiles/{level}/{column}/{row}", response_class=Response, responses=PICTURE)
+def tile(
+    level: Annotated[int, Path(ge=0, le=40)],
+    column: Annotated[int, Path(ge=0, le=10**7)],
+    row: Annotated[int, Path(ge=0, le=10**7)],
+    slide: TheSlide,
+    room: TheRoom,
+    unchanged: Unchanged = "",
+) -> Response:
+    """A square of the slide at one of its deep-zoom levels, of which `max_level` has every pixel."""
+    with room.open_slides.lease(slide) as (pyramid, fingerprint):
+        pyramid.shape.tile_size(level, column, row)
+        tag = f'"{fingerprint}-{level}-{column}-{row}"'
+        if unchanged == tag:
+            return Response(status_code=304, headers={"ETag": tag, "Cache-Control": PICTURES_KEPT})
+        return _picture(pyramid.tile(level, column, row), "image/jpeg", tag)
+
+
+@router.get("/slides/{name}/thumbnail", response_class=Response, responses=PICTURE)
+def thumbnail(slide: TheSlide, room: TheRoom) -> Response:
+    return Response(room.thumbnail(slide), media_type="image/jpeg", headers={"Cache-Control": PICTURES_KEPT})
+
+
+@router.get("/slides/{name}/evidence")
+def evidence(slide: TheSlide, session: Who, room: TheRoom) -> messages.Evidence:
+    return room.evidence(slide, session)
+
+
+@router.get("/slides/{name}/heat-map", response_class=Response, responses=PICTURE)
+def heat_map(slide: TheSlide, room: TheRoom) -> Response:
+    """Informativeness, one pixel a tile."""
+    data = heat_map_png(room.table(slide))
+    return Response(data, media_type="image/png", headers={"Cache-Control": "private, no-cache"})
+
+
+@router.get("/slides/{name}/squares/{x}/{y}", response_class=Response, responses=PICTURE)
+def square(
+    x: Annotated[int, Path(ge=0, le=10**7)],
+    y: Annotated[int, Path(ge=0, le=10**7)],
+    slide: TheSlide,
+    room: TheRoom,
+) -> Response:
+    """One of the model's tiles by its corner, small."""
+    return Response(room.square(slide, x, y), media_type="image/jpeg", headers={"Cache-Control": PICTURES_KEPT})

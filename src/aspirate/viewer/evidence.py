@@ -1,0 +1,79 @@
+"""What a model saw on a slide, as a browser draws it: the heat map, the tiles it kept, how tiles are spread."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from scipy.ndimage import label
+
+from aspirate.core.tile_file import TileTable, read_tiles
+from aspirate.workflow.heat_map import OPAQUE_FROM, colours
+
+TABLES_KEPT = 8
+BINS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class KeptTile:
+    """A tile that the slide's score rests on; ranks begin at 1, the most informative."""
+
+    rank: int
+    x_px0: int
+    y_px0: int
+    informativeness: float
+    malignancy: float | None
+
+
+def tile_table(path: Path) -> TileTable:
+    return _read(path, path.stat().st_mtime_ns)
+
+
+@lru_cache(TABLES_KEPT)
+def _read(path: Path, changed_ns: int) -> TileTable:
+    return read_tiles(path)
+
+
+def kept_tiles(table: TileTable) -> list[KeptTile]:
+    """Most informative first; of equal ones the first of the slide."""
+    informativeness = table.values["informativeness"]
+    kept = np.flatnonzero(table.values["selected"])
+    order = kept[np.argsort(-informativeness[kept], kind="stable")]
+    malignancy = table.values.get("malignancy", np.full(len(table), np.nan))
+    tiles = []
+    for rank, i in enumerate(order.tolist(), start=1):
+        x, y = table.corners_px0[i].tolist()
+        unknown = np.isnan(malignancy[i])
+        tiles.append(KeptTile(rank, x, y, float(informativeness[i]), None if unknown else float(malignancy[i])))
+    return tiles
+
+
+def grid_of(table: TileTable) -> NDArray[np.float32]:
+    """Informativeness by row and column of tiles, 0 where there is none."""
+    columns, rows = (table.corners_px0 // table.side_px0).T
+    grid = np.zeros((rows.max(initial=0) + 1, columns.max(initial=0) + 1), np.float32)
+    grid[rows, columns] = table.values["informativeness"]
+    return grid
+
+
+def heat_map_png(table: TileTable) -> bytes:
+    """One pixel a tile, so that a browser can draw edges where they are; the more opaque the more informative."""
+    grid = grid_of(table)
+    opacity = np.round(np.clip(grid / OPAQUE_FROM, 0, 1) * 255).astype(np.uint8)
+    buffer = BytesIO()
+    Image.fromarray(np.dstack([colours(grid), opacity])).save(buffer, "PNG", optimize=True)
+    return buffer.getvalue()
+
+
+def histogram(table: TileTable) -> list[int]:
+    """Tiles by informativeness, in even bins of 0 … 1."""
+    counts: list[int] = np.histogram(table.values["informativeness"], BINS, (0, 1))[0].tolist()
+    return counts
+
+
+def groups(table: TileTable, confident: float) -> int:
+    """Confident tiles that touch count as one."""
+    return int(label(grid_of(table) >= confident, structure=np.ones((3, 3)))[1])
