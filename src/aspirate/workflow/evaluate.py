@@ -14,7 +14,7 @@ from aspirate.core.errors import AspirateError, TableError
 from aspirate.core.predictions import Prediction
 from aspirate.core.progress import Stages, silent_stages
 from aspirate.core.records import Annotation
-from aspirate.core.store import TILE_FOLDER, write_json, write_text
+from aspirate.core.store import atomic_path, write_json, write_text
 from aspirate.core.tile_file import TileTable, read_tiles
 from aspirate.evaluation.analysis import Analysis, analyse
 from aspirate.evaluation.material import EvaluateSettings, Learned, Material, TileFacts
@@ -26,6 +26,8 @@ from aspirate.evaluation.tables import as_csv, as_latex
 from aspirate.slides.annotations import AnnotationIndex
 from aspirate.slides.cohort import Cohort
 from aspirate.workflow.prediction_tables import read_any_predictions, read_readers
+from aspirate.workflow.report_page import write_report
+from aspirate.workflow.report_pictures import collect_pictures, tiles_path
 
 BINS = 50
 """Of the histogram of informativeness."""
@@ -62,6 +64,8 @@ def evaluate(
     sources: Sources, out: Path, settings: EvaluateSettings, stages: Stages = silent_stages
 ) -> EvaluateSummary:
     """Writes `metrics.json`, `report/index.html`, `figures/` and `tables/` into `out`."""
+    from aspirate.evaluation.figures import figures  # half a second, which a mistyped path need not wait for
+
     material = gather(sources, settings)
     with stages("comparing", len(material.methods), "methods") as bar:
         analysis = analyse(material, settings, bar)
@@ -75,9 +79,23 @@ def evaluate(
     )
     origin = _origin(sources)
     write_json(summary.metrics, {"use": USE, **origin, **as_json(analysis)})
-    for table in tables(analysis).values():
+    made = tables(analysis)
+    for table in made.values():
         write_text(summary.tables / f"{table.name}.csv", as_csv(table))
         write_text(summary.tables / f"{table.name}.tex", as_latex(table))
+    with stages("drawing", 1, "reports") as bar:
+        drawings = figures(analysis)
+        for drawing in drawings.values():
+            write_text(summary.figures / f"{drawing.name}.svg", drawing.svg)
+            with atomic_path(summary.figures / f"{drawing.name}.pdf") as part:
+                part.write_bytes(drawing.pdf)
+        pictures = collect_pictures(
+            sources.predictions.parent,
+            material.methods[analysis.reference],
+            {entry.slide_id: entry for entry in material.entries},
+        )
+        write_report(summary.page, analysis, made, drawings, pictures, origin)
+        bar(1)
     return summary
 
 
@@ -96,6 +114,7 @@ def gather(sources: Sources, settings: EvaluateSettings) -> Material:
     notes: list[str] = []
     cohort = _cohort(sources, run, notes)
     readers = readers_of(cohort.entries) if cohort else ()
+    notes += [f"{unit} failed: {why}" for unit, why in run.get("failed", {}).items()]
     material = Material(
         predictions=predictions,
         validation=read_any_predictions(validation) if validation else (),
@@ -158,14 +177,9 @@ def _marks(cohort: Cohort, notes: list[str]) -> dict[str, tuple[Annotation, ...]
     return marks
 
 
-def fold_tiles(run: Path, row: Prediction) -> Path:
-    """Where a cross-validation keeps what it said of the tiles of a test slide."""
-    return run / f"fold-{row.fold}" / TILE_FOLDER / f"{row.slide_id}.h5"
-
-
 def tile_facts(run: Path, rows: tuple[Prediction, ...]) -> tuple[TileFacts, ...]:
     """Of each test slide whose tiles are kept, as its own fold saw them."""
-    paths = (fold_tiles(run, row) for row in sorted(rows, key=lambda row: row.slide_id))
+    paths = (tiles_path(run, row) for row in sorted(rows, key=lambda row: row.slide_id))
     return tuple(facts_of(read_tiles(path)) for path in paths if path.exists())
 
 

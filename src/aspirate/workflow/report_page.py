@@ -1,0 +1,89 @@
+"""An evaluation on one page: what was found in a minute's reading, then tables and figures; no outside request."""
+
+import re
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader
+from markupsafe import Markup, escape
+
+from aspirate import __version__
+from aspirate.core.labels import BETHESDA_NAMES
+from aspirate.core.store import write_text
+from aspirate.evaluation.analysis import Analysis
+from aspirate.evaluation.drawing import Drawing
+from aspirate.evaluation.summary import sentences
+from aspirate.evaluation.tables import Table, text, why
+from aspirate.workflow.heat_map import css_colours
+from aspirate.workflow.report_pictures import Pictures
+
+OF_REFERENCE = ("calibration", "rates", "subgroups")
+"""Tables of which the page shows the reference method alone; the files have all."""
+
+
+def write_report(
+    path: Path,
+    analysis: Analysis,
+    tables: Mapping[str, Table],
+    figures: Mapping[str, Drawing],
+    pictures: Pictures,
+    origin: Mapping[str, str],
+) -> None:
+    loader = PackageLoader("aspirate.workflow", "templates")
+    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.globals |= {"text": text, "why": why, "inline": inline_svg, "uri": jpeg_uri, "count": _count}
+    html = environment.get_template("report.html.j2").render(
+        analysis=analysis,
+        own=analysis.method(analysis.reference),
+        facts=_facts(analysis),
+        sentences=sentences(analysis),
+        tables={name: _shown(table, analysis.reference) for name, table in tables.items()},
+        figures=figures,
+        pictures=pictures,
+        colours=css_colours(),
+        bethesda_names=BETHESDA_NAMES,
+        settings={name: value for name, value in analysis.settings.model_dump().items() if value is not None},
+        origin=origin,
+        version=__version__,
+    )
+    write_text(path, html)
+
+
+def _facts(analysis: Analysis) -> list[tuple[str, str]]:
+    slides = analysis.slides
+    facts = [("slides", f"{slides.slides:,}")]
+    facts += [("patients", f"{slides.patients:,}")] if slides.patients is not None else []
+    facts += [("malignant", f"{slides.malignant:,}"), ("benign", f"{slides.benign:,}")]
+    facts += [("histology unknown", f"{slides.unlabelled:,}")] if slides.unlabelled else []
+    folds = len(analysis.method(analysis.reference).auc_folds.values)
+    facts += [("methods", str(len(analysis.methods))), ("folds", str(folds))]
+    readers = analysis.readers.comparisons if analysis.readers else ()
+    return facts + ([("readers", str(len(readers)))] if readers else [])
+
+
+def _shown(table: Table, reference: str) -> Table:
+    if table.name not in OF_REFERENCE:
+        return table
+    rows = tuple(row[1:] for row in table.rows if row[0] == reference)
+    return replace(table, title=f"{table.title}: {reference}", columns=table.columns[1:], rows=rows)
+
+
+def inline_svg(drawing: Drawing) -> Markup:
+    """No wider than drawn, and with names of its own: several figures share one document."""
+    body = drawing.svg[drawing.svg.index("<svg") :]
+    body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{drawing.name}-", body)
+    head = re.compile(r'<svg[^>]*?width="([\d.]+)pt"[^>]*?viewBox="([^"]+)"[^>]*>')
+    space = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+    label = escape(drawing.title)
+    own = rf'<svg {space} role="img" aria-label="{label}" viewBox="\2" style="width: 100%; max-width: \1pt">'
+    return Markup(head.sub(own, body, count=1))
+
+
+def jpeg_uri(data: bytes) -> str:
+    return "data:image/jpeg;base64," + b64encode(data).decode()
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
