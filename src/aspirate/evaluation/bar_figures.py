@@ -53,7 +53,7 @@ def subgroups_forest(analysis: Analysis) -> Figure:
         )
         for g in own.subgroups
     ]
-    figure, (axes,) = panels(1, 0.8 + ROW_IN * len(rows), 5.4)
+    figure, (axes,) = panels(1, 0.8 + ROW_IN * len(rows), 4.8)
     _forest(axes, rows, f"AUC of {analysis.reference}, DeLong")
     axes.axvline(0.5, color=GREY, linestyle=":", linewidth=0.9)
     return figure
@@ -65,11 +65,11 @@ def combination_forest(readers: ReadersAnalysis) -> Figure:
     for comparison in readers.comparisons:
         rows.append((f"reader {comparison.reader}", comparison.own.auc_delong, BLACK))
         rows += [
-            (f"{one.reader} {one.rule}", one.discrimination.auc_delong, colours[one.rule])
+            (f"with {one.reader}, {one.rule}", one.discrimination.auc_delong, colours[one.rule])
             for one in readers.combinations
             if one.reader == comparison.reader
         ]
-    figure, (axes,) = panels(1, 0.8 + ROW_IN * len(rows), 5.4)
+    figure, (axes,) = panels(1, 0.8 + ROW_IN * len(rows), 4.8)
     _forest(axes, rows, "AUC, DeLong")
     return figure
 
@@ -83,9 +83,11 @@ def operating_bars(analysis: Analysis) -> Figure:
         parts = ((benign, BENIGN, found.benign_risk), (1 - benign - malignant, "#e2e2e2", found.undecided_risk))
         for share, colour, risk in (*parts, (malignant, MALIGNANT, found.malignant_risk)):
             axes.barh(y, share, left=left, color=colour, height=0.72)
-            if share > 0.075:
+            if share > 0.055:
                 ink = "black" if colour == "#e2e2e2" else "white"
-                axes.text(left + share / 2, y, f"{100 * risk.value:.0f} %", color=ink, ha="center", va="center", size=7)
+                axes.text(
+                    left + share / 2, y, f"{100 * risk.value:.0f} %", color=ink, ha="center", va="center", size=6.5
+                )
             left += share
     axes.set(ylim=(len(methods) - 0.4, -0.6), xlim=(0, 1), xlabel="share of slides")
     axes.set_yticks(range(len(methods)), [name for name, _ in methods])
@@ -97,7 +99,7 @@ def operating_bars(analysis: Analysis) -> Figure:
 
 
 def truth_histogram(analysis: Analysis) -> Figure:
-    figure, (axes,) = panels(1, 2.9, 5.2)
+    figure, (axes,) = panels(1, 2.9, 4.8)
     own = analysis.method(analysis.reference)
     edges = np.linspace(0, 1, 21)
     values = analysis.reference_scores
@@ -166,7 +168,7 @@ def _confusion(axes: Axes, table: Confusion, name: str) -> None:
 
 
 def informativeness_histogram(slides: Sequence[TileFacts]) -> Figure:
-    figure, (axes,) = panels(1, 2.7, 5.2)
+    figure, (axes,) = panels(1, 2.7, 4.8)
     counts = np.sum([one.informativeness for one in slides], axis=0)
     edges = np.linspace(0, 1, len(counts) + 1)
     colours = [VERMILION if left >= 0.5 else BLUE for left in edges[:-1]]

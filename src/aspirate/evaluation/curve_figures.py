@@ -45,7 +45,7 @@ def readers_curves(reference: str, readers: ReadersAnalysis) -> Figure:
     for i, (name, curve) in enumerate(known.items()):
         style = {"color": SERIES[i % FEW], "linestyle": DASHES[i % FEW], "zorder": 3 if name == ALGORITHM else 2}
         shown = reference if name == ALGORITHM else f"reader {name}"
-        marker = {} if name == ALGORITHM else {"marker": "o", "markersize": 3.5}
+        marker = {} if name == ALGORITHM else {"marker": "o", "markersize": 3.5, "markevery": slice(1, None)}
         label = f"{shown}, n = {curve.n}"
         _draw(axes, curve, [label, label], **style, **marker)
     _finish(figure, axes, max(curve.malignant / curve.n for curve in known.values()))
@@ -55,7 +55,7 @@ def readers_curves(reference: str, readers: ReadersAnalysis) -> Figure:
 def _draw(axes: list[Axes], curve: Curves, labels: list[str | None], **style: Any) -> None:
     fpr, tpr = np.array((0, *curve.false_positive_rate)), np.array((0, *curve.sensitivity))
     axes[0].plot(fpr, tpr, label=labels[0], **style)
-    recall, precision = np.array(curve.sensitivity), np.array(curve.precision)
+    recall, precision = np.array((0, *curve.sensitivity)), np.array((curve.precision[0], *curve.precision))
     # a step, as average precision counts it: between two scores nothing is interpolated
     axes[1].plot(recall, precision, drawstyle="steps-pre", label=labels[1], **style)
 
@@ -91,7 +91,7 @@ def _reliability(axes: Axes, quality: ProbabilityQuality) -> None:
 
 
 def decision_figure(analysis: Analysis) -> Figure:
-    figure, (axes,) = panels(1, 3.2, 5.2)
+    figure, (axes,) = panels(1, 2.9, 4.8)
     at = [point.threshold for point in analysis.decision_curve]
     own = [point.method for point in analysis.decision_curve]
     every = [point.treat_all for point in analysis.decision_curve]

@@ -35,6 +35,8 @@ STYLE: dict[Any, Any] = {
     "svg.fonttype": "path",
     "svg.hashsalt": "aspirate",
     "path.simplify": False,
+    "savefig.bbox": "tight",
+    "savefig.pad_inches": 0.06,
 }
 
 

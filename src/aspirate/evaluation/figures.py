@@ -5,24 +5,28 @@ from math import isfinite
 
 from matplotlib.figure import Figure
 
+from aspirate.core.progress import Advance, silent
 from aspirate.evaluation import bar_figures as bars
 from aspirate.evaluation import curve_figures as lines
 from aspirate.evaluation.analysis import Analysis
 from aspirate.evaluation.drawing import Drawing, drawn
 
-
-def figures(analysis: Analysis) -> dict[str, Drawing]:
-    """By name, in the order of the report."""
-    made = [
-        drawn(name, title, caption, draw)
-        for part in (_of_methods(analysis), _of_reference(analysis), _of_readers(analysis), _of_tiles(analysis))
-        for name, title, caption, draw in part
-    ]
-    return {drawing.name: drawing for drawing in made}
-
-
 Plan = list[tuple[str, str, str, Callable[[], Figure]]]
 """Name, title, caption, and who draws it."""
+
+
+def planned(analysis: Analysis) -> Plan:
+    """In the order of the report."""
+    return [*_of_methods(analysis), *_of_reference(analysis), *_of_readers(analysis), *_of_tiles(analysis)]
+
+
+def draw_figures(plan: Plan, advance: Advance = silent) -> dict[str, Drawing]:
+    """By name."""
+    made = {}
+    for name, title, caption, draw in plan:
+        made[name] = drawn(name, title, caption, draw)
+        advance(1)
+    return made
 
 
 def _of_methods(analysis: Analysis) -> Plan:
@@ -37,7 +41,7 @@ def _of_methods(analysis: Analysis) -> Plan:
             "Points with 95 % intervals by resampling patients. Overlapping intervals say little of a difference: "
         )
         caption += "methods see the same slides, so the paired comparison counts."
-        plan.append(("methods", "All methods", caption, lambda: bars.methods_forest(analysis)))
+        plan.append(("methods", "All methods, with intervals", caption, lambda: bars.methods_forest(analysis)))
     if any(method.operating for method in analysis.methods):
         caption = "Numbers are the share of malignant slides within each part, on test slides."
         plan.append(("operating_points", "What would be decided", caption, lambda: bars.operating_bars(analysis)))
@@ -89,6 +93,6 @@ def _of_tiles(analysis: Analysis) -> Plan:
     if not found:
         return []
     tiles, informative = sum(one.tiles for one in found), sum(one.informative for one in found)
-    caption = f"All {tiles:,} tiles of {len(found)} test slides; {informative / max(tiles, 1):.2%} are above ½."
+    caption = f"All {tiles:,} tiles of {len(found)} test slides; {100 * informative / max(tiles, 1):.2f} % are above ½."
     draw = bars.informativeness_histogram
     return [("informativeness", "Tiles by informativeness", caption, lambda: draw(found))]

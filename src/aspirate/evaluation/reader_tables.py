@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from aspirate.evaluation.analysis import Analysis
-from aspirate.evaluation.readers import Combination
+from aspirate.evaluation.readers import ALGORITHM, Combination
 from aspirate.evaluation.tables import HOLM, PValue, Signed, Table
 
 
@@ -73,7 +73,11 @@ def conflicts_table(analysis: Analysis) -> Table:
     )
 
 
+def _who(name: str) -> str:
+    return name if name == ALGORITHM else f"reader {name}"
+
+
 def kappa_table(analysis: Analysis) -> Table:
     found = analysis.readers.agreements if analysis.readers else ()
-    rows = tuple((one.first, one.second, one.kappa, one.kappa.n) for one in found)
+    rows = tuple((_who(one.first), _who(one.second), one.kappa, one.kappa.n) for one in found)
     return Table("kappa", "Agreement on TBS", ("first", "second", "κ", "slides"), rows, "Quadratic weights.")

@@ -66,7 +66,7 @@ def methods_table(analysis: Analysis) -> Table:
         "Over folds: mean ± standard deviation, by score within each fold. Others: all folds together, by calibrated "
         "probability, 95 % intervals by resampling patients or by DeLong."
     )
-    return Table("methods", "Malignant or benign, by method", columns, rows, note, analysis.reference)
+    return Table("methods", "All methods", columns, rows, note, analysis.reference)
 
 
 def _left_out(method: MethodResult) -> str:
@@ -113,7 +113,7 @@ def calibration_table(analysis: Analysis) -> Table:
         "Before: σ(score). After: the calibrated probability. ECE by chance: what perfectly calibrated probabilities "
         "would show with as many slides."
     )
-    return Table("calibration", "Do probabilities hold?", columns, tuple(rows), note, analysis.reference)
+    return Table("calibration", "Calibration", columns, tuple(rows), note, analysis.reference)
 
 
 def operating_table(analysis: Analysis) -> Table:
@@ -121,9 +121,7 @@ def operating_table(analysis: Analysis) -> Table:
         (
             method.name,
             Share(d.decided),
-            Share(d.called_benign),
             Share(d.benign_risk),
-            Share(d.called_malignant),
             Share(d.malignant_risk),
             Share(d.undecided_risk),
         )
@@ -131,12 +129,13 @@ def operating_table(analysis: Analysis) -> Table:
         if method.operating is not None
         for d in (method.operating.decisions,)
     )
-    columns = ("method", "decided", "called benign", "malignant of these", "called malignant", "malignant of these ")
+    columns = ("method", "decided", "malignant of those called benign", "malignant of those called malignant")
     settings = analysis.settings
     note = (
-        f"Thresholds were chosen in each fold on validation slides alone, for a risk of malignancy of at most "
-        f"{settings.benign_risk:.0%} among slides called benign and at least {settings.malignant_risk:.0%} among those "
-        "called malignant; the rest is left undecided. Here is what came of it on test slides. Exact intervals."
+        "Thresholds were chosen in each fold on validation slides alone, for a risk of malignancy of at most "
+        f"{100 * settings.benign_risk:g} % among slides called benign and at least "
+        f"{100 * settings.malignant_risk:g} % among those called malignant; the rest is "
+        "left undecided. Here is what came of it on test slides. Exact intervals."
     )
     title = "Whom it would decide, at which risk"
     return Table("operating_points", title, (*columns, "malignant of the undecided"), rows, note, analysis.reference)
@@ -169,7 +168,13 @@ def agreement_table(analysis: Analysis) -> Table:
                 cells = (Share(sets.coverage.covered), sets.coverage.mean_size, Share(sets.coverage.singletons))
             rows.append((method.name, method.kappa, method.confusion.n, *cells))
     promised = 1 - analysis.settings.alpha
-    columns = ("method", "κ with the report", "slides", f"sets hold the TBS ({promised:.0%} promised)", "mean size")
+    columns = (
+        "method",
+        "κ with the report",
+        "slides",
+        f"sets hold the TBS ({100 * promised:g} % promised)",
+        "mean size",
+    )
     note = "κ with quadratic weights. Sets are ranges of TBS categories by split conformal prediction."
     title = "TBS categories"
     return Table("agreement", title, (*columns, "sets of one category"), tuple(rows), note, analysis.reference)

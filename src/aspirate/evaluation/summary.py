@@ -5,7 +5,6 @@ from math import isfinite, isnan
 from aspirate.evaluation.analysis import Analysis
 from aspirate.evaluation.estimates import Estimate
 from aspirate.evaluation.method_results import MethodResult
-from aspirate.evaluation.tables import text
 
 SIGNIFICANT = 0.05
 
@@ -33,7 +32,7 @@ def _ranking(own: MethodResult) -> str:
         return ""
     return (
         f"{own.name} puts a malignant slide above a benign one in {100 * found.value:.0f} of 100 pairs "
-        f"(AUC {_interval(found)}; {own.pooled.malignant} malignant and {own.pooled.benign} benign slides)."
+        f"(AUC {_interval(found)}, on {own.pooled.malignant} malignant and {own.pooled.benign} benign slides)."
     )
 
 
@@ -42,12 +41,20 @@ def _rivals(analysis: Analysis) -> str:
     if not judged:
         return ""
     clear = [one for one in judged if one.p_holm < SIGNIFICANT]
-    better = sum(one.estimate.value > 0 for one in clear)
+    higher = sum(one.estimate.value > 0 for one in clear)
     return (
-        f"Against {_count(len(judged), 'other method')} its AUC is clearly higher {_times(better)} and clearly lower "
-        f"{_times(len(clear) - better)} (p < {SIGNIFICANT} by DeLong, adjusted by Holm); "
-        "where neither holds, these slides cannot tell."
+        f"Of {_count(len(judged), 'other method')}, {_number(higher)} {_is(higher)} clearly worse by AUC and "
+        f"{_number(len(clear) - higher)} clearly better (p < {SIGNIFICANT} by DeLong, adjusted by Holm); of the rest "
+        "these slides cannot tell."
     )
+
+
+def _number(count: int) -> str:
+    return str(count) if count else "none"
+
+
+def _is(count: int) -> str:
+    return "are" if count > 1 else "is"
 
 
 def _times(count: int) -> str:
@@ -62,7 +69,7 @@ def _decisions(own: MethodResult) -> str:
     if own.operating is None:
         return ""
     found = own.operating.decisions
-    parts = [f"With thresholds chosen on validation slides it decides {_percent(found.decided)} of the slides"]
+    parts = [f"With thresholds chosen on validation slides it decides {100 * found.decided.value:.0f} % of the slides"]
     for name, risk in (("benign", found.benign_risk), ("malignant", found.malignant_risk)):
         if risk.n:
             parts.append(f"of {risk.n} it calls {name}, {round(risk.value * risk.n)} are malignant ({_percent(risk)})")
@@ -76,7 +83,8 @@ def _percent(found: Estimate) -> str:
 
 
 def _interval(found: Estimate) -> str:
-    return text(found).replace("(", "(95 % interval ") if not isnan(found.low) else text(found)
+    value = f"{found.value:.3f}"
+    return value if isnan(found.low) else f"{value}, 95 % interval {found.low:.3f} to {found.high:.3f}"
 
 
 def _indeterminate(own: MethodResult) -> str:
@@ -104,8 +112,10 @@ def _readers(analysis: Analysis) -> str:
     known = [one for one in found if isfinite(one.own.auc.value) and isfinite(one.algorithm.auc.value)]
     if not known:
         return ""
-    each = ", ".join(f"{one.reader} {one.own.auc.value:.3f} against {one.algorithm.auc.value:.3f}" for one in known)
-    return f"Readers against the algorithm on the slides of each reader (AUC): {each}."
+    each = ", ".join(
+        f"reader {one.reader} {one.own.auc.value:.3f} against {one.algorithm.auc.value:.3f}" for one in known
+    )
+    return f"Readers against the algorithm, AUC on the slides of each reader: {each}."
 
 
 def _combination(analysis: Analysis) -> str:
@@ -116,10 +126,10 @@ def _combination(analysis: Analysis) -> str:
     ]
     if not found:
         return ""
-    each = ", ".join(f"{one.reader} {one.gain.auc_delong.estimate.value:+.3f}".replace("-", "−") for one in found)
-    return (
-        f"Reader and algorithm together, the algorithm deciding within TBS 3 to 5, change the readers' AUC by {each}."
+    each = ", ".join(
+        f"reader {one.reader} {one.gain.auc_delong.estimate.value:+.3f}".replace("-", "−") for one in found
     )
+    return f"Reader and algorithm together, the algorithm deciding within TBS 3 to 5, change the reader's AUC: {each}."
 
 
 def _conflicts(analysis: Analysis) -> str:

@@ -50,7 +50,7 @@ def text(cell: Cell) -> str:
     """As a person reads it."""
     match cell:
         case Estimate():
-            return _with_interval(cell, lambda value: f"{value:.3f}")
+            return _with_interval(cell, lambda value: f"{value:.3f}".replace("-", "−"), " to " if cell.low < 0 else "–")
         case Signed(of):
             return _with_interval(of, lambda value: f"{value:+.3f}".replace("-", "−"), " to ")
         case Share(of):

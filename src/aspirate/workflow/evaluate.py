@@ -64,7 +64,10 @@ def evaluate(
     sources: Sources, out: Path, settings: EvaluateSettings, stages: Stages = silent_stages
 ) -> EvaluateSummary:
     """Writes `metrics.json`, `report/index.html`, `figures/` and `tables/` into `out`."""
-    from aspirate.evaluation.figures import figures  # half a second, which a mistyped path need not wait for
+    from aspirate.evaluation.figures import (
+        draw_figures,
+        planned,
+    )  # half a second, which a mistyped path need not wait for
 
     material = gather(sources, settings)
     with stages("comparing", len(material.methods), "methods") as bar:
@@ -83,19 +86,16 @@ def evaluate(
     for table in made.values():
         write_text(summary.tables / f"{table.name}.csv", as_csv(table))
         write_text(summary.tables / f"{table.name}.tex", as_latex(table))
-    with stages("drawing", 1, "reports") as bar:
-        drawings = figures(analysis)
-        for drawing in drawings.values():
-            write_text(summary.figures / f"{drawing.name}.svg", drawing.svg)
-            with atomic_path(summary.figures / f"{drawing.name}.pdf") as part:
-                part.write_bytes(drawing.pdf)
-        pictures = collect_pictures(
-            sources.predictions.parent,
-            material.methods[analysis.reference],
-            {entry.slide_id: entry for entry in material.entries},
-        )
-        write_report(summary.page, analysis, made, drawings, pictures, origin)
-        bar(1)
+    plan = planned(analysis)
+    with stages("drawing", len(plan), "figures") as bar:
+        drawings = draw_figures(plan, bar)
+    for drawing in drawings.values():
+        write_text(summary.figures / f"{drawing.name}.svg", drawing.svg)
+        with atomic_path(summary.figures / f"{drawing.name}.pdf") as part:
+            part.write_bytes(drawing.pdf)
+    entries = {entry.slide_id: entry for entry in material.entries}
+    pictures = collect_pictures(sources.predictions.parent, material.methods[analysis.reference], entries)
+    write_report(summary.page, analysis, made, drawings, pictures, origin)
     return summary
 
 

@@ -15,12 +15,14 @@ from aspirate.core.store import write_text
 from aspirate.evaluation.analysis import Analysis
 from aspirate.evaluation.drawing import Drawing
 from aspirate.evaluation.summary import sentences
-from aspirate.evaluation.tables import Table, text, why
+from aspirate.evaluation.tables import Cell, Table, text, why
 from aspirate.workflow.heat_map import css_colours
 from aspirate.workflow.report_pictures import Pictures
 
 OF_REFERENCE = ("calibration", "rates", "subgroups")
 """Tables of which the page shows the reference method alone; the files have all."""
+PX_PER_PT = 1.6
+"""Letters of figures become about as large as those of tables."""
 
 
 def write_report(
@@ -33,7 +35,14 @@ def write_report(
 ) -> None:
     loader = PackageLoader("aspirate.workflow", "templates")
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.globals |= {"text": text, "why": why, "inline": inline_svg, "uri": jpeg_uri, "count": _count}
+    environment.globals |= {
+        "text": text,
+        "why": why,
+        "kind": _kind,
+        "inline": inline_svg,
+        "uri": jpeg_uri,
+        "count": _count,
+    }
     html = environment.get_template("report.html.j2").render(
         analysis=analysis,
         own=analysis.method(analysis.reference),
@@ -64,10 +73,13 @@ def _facts(analysis: Analysis) -> list[tuple[str, str]]:
 
 
 def _shown(table: Table, reference: str) -> Table:
-    if table.name not in OF_REFERENCE:
-        return table
-    rows = tuple(row[1:] for row in table.rows if row[0] == reference)
-    return replace(table, title=f"{table.title}: {reference}", columns=table.columns[1:], rows=rows)
+    """Of some the reference alone, and of all only columns that say something."""
+    rows, title, first = table.rows, table.title, 0
+    if table.name in OF_REFERENCE:
+        rows, title, first = tuple(row for row in rows if row[0] == reference), f"{title}: {reference}", 1
+    kept = [i for i in range(first, len(table.columns)) if any(row[i] != "" for row in rows)]
+    columns = tuple(table.columns[i] for i in kept)
+    return replace(table, title=title, columns=columns, rows=tuple(tuple(row[i] for i in kept) for row in rows))
 
 
 def inline_svg(drawing: Drawing) -> Markup:
@@ -77,12 +89,21 @@ def inline_svg(drawing: Drawing) -> Markup:
     head = re.compile(r'<svg[^>]*?width="([\d.]+)pt"[^>]*?viewBox="([^"]+)"[^>]*>')
     space = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
     label = escape(drawing.title)
-    own = rf'<svg {space} role="img" aria-label="{label}" viewBox="\2" style="width: 100%; max-width: \1pt">'
-    return Markup(head.sub(own, body, count=1))
+    found = head.search(body)
+    if found is None:
+        raise ValueError(f"{drawing.name}: the figure does not say its size")
+    width_px = float(found[1]) * PX_PER_PT
+    own = f'<svg {space} role="img" aria-label="{label}" viewBox="{found[2]}" style="width: {width_px:.0f}px">'
+    return Markup(own + body[found.end() :])
 
 
 def jpeg_uri(data: bytes) -> str:
     return "data:image/jpeg;base64," + b64encode(data).decode()
+
+
+def _kind(cell: Cell) -> str:
+    """Words are read from the left, numbers from the right."""
+    return "word" if isinstance(cell, str) and any(map(str.isalpha, cell)) else "number"
 
 
 def _count(number: int, noun: str) -> str:

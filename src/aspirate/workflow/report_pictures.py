@@ -12,7 +12,6 @@ from PIL import Image
 from aspirate.core.errors import AspirateError
 from aspirate.core.labels import TRAINABLE_BETHESDA
 from aspirate.core.predictions import Prediction
-from aspirate.core.progress import Advance, silent
 from aspirate.core.records import SlideEntry
 from aspirate.core.store import TILE_FOLDER
 from aspirate.core.tile_file import TileTable, read_tiles
@@ -24,6 +23,8 @@ OVERVIEW_PX = 640
 TILE_PX = 128
 TILES = 12
 """Of each TBS category."""
+NAMED = 5
+"""Of slides that cannot be read, so many by name."""
 TILES_PER_SLIDE = 3
 """So that no slide fills the gallery of its category alone."""
 
@@ -50,7 +51,7 @@ class Pictures:
     gallery: Mapping[int, tuple[GalleryTile, ...]] = field(default_factory=dict)
     """By reported TBS."""
     notes: tuple[str, ...] = ()
-    """Slides that could not be read, and why."""
+    """What could not be shown."""
 
 
 def tiles_path(run: Path, row: Prediction) -> Path:
@@ -58,18 +59,16 @@ def tiles_path(run: Path, row: Prediction) -> Path:
     return run / f"fold-{row.fold}" / TILE_FOLDER / f"{row.slide_id}.h5"
 
 
-def collect_pictures(
-    run: Path, rows: Sequence[Prediction], entries: Mapping[str, SlideEntry], advance: Advance = silent
-) -> Pictures:
-    """Of the test slides of one method; `advance` is called once for each slide that is opened."""
+def collect_pictures(run: Path, rows: Sequence[Prediction], entries: Mapping[str, SlideEntry]) -> Pictures:
+    """Of the test slides of one method in a run's folder."""
     shown = [row for row in usable(rows) if row.slide_id in entries and tiles_path(run, row).exists()]
-    maps, notes = [], {}
+    maps: list[HeatMap] = []
+    unreadable: set[str] = set()
     for caption, row in telling_slides(shown).items():
         try:
             maps.append(_heat_map(run, row, entries[row.slide_id], caption))
-        except AspirateError as error:
-            notes[row.slide_id] = str(error)
-        advance(1)
+        except AspirateError:
+            unreadable.add(row.slide_id)
     gallery: dict[int, tuple[GalleryTile, ...]] = {}
     for category in TRAINABLE_BETHESDA:
         own = [row for row in shown if row.bethesda == category]
@@ -77,12 +76,18 @@ def collect_pictures(
         for row, places in _most_informative(run, own).items():
             try:
                 tiles += _tiles(read_tiles(tiles_path(run, row)), row, entries[row.slide_id], places)
-            except AspirateError as error:
-                notes[row.slide_id] = str(error)
-            advance(1)
+            except AspirateError:
+                unreadable.add(row.slide_id)
         if tiles:
             gallery[category] = tuple(tiles)
-    return Pictures(tuple(maps), gallery, tuple(f"no picture: {why}" for why in notes.values()))
+    return Pictures(tuple(maps), gallery, _note(sorted(unreadable)))
+
+
+def _note(unreadable: Sequence[str]) -> tuple[str, ...]:
+    if not unreadable:
+        return ()
+    named = ", ".join(unreadable[:NAMED]) + (" …" if len(unreadable) > NAMED else "")
+    return (f"pictures of slides that cannot be read ({len(unreadable)}: {named}); aspirate doctor says why",)
 
 
 def telling_slides(rows: Sequence[Prediction]) -> dict[str, Prediction]:
