@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from aspirate.core.records import SlideEntry
 from aspirate.learning.augment import AugmentSettings, as_batch
 from aspirate.learning.device import Compute
+from aspirate.learning.slide_training import train_slides
 from aspirate.learning.tile_bank import TileBank
 from aspirate.nn.pooling import POOLS
 from aspirate.nn.tile_net import TileNet
-from aspirate.stages.bags import BagLearner, BagSettings, train_bags
+from aspirate.stages.bags import BagLearner, BagSettings
 
 CPU = Compute("cpu", 1, bf16=False)
 SIDE = 16
@@ -70,7 +71,7 @@ def test_a_slide_is_scored_from_all_its_tiles(bank: TileBank, pool: str) -> None
     net = one.module.eval()
     with torch.no_grad():
         features = net.tiles(as_batch(np.array(tiles)))
-        expected = net.exceeds(features, torch.zeros(40, dtype=torch.long))
+        expected = net.head(features, torch.zeros(40, dtype=torch.long))
     found = one.exceeds(ENTRIES[2])
     for label, size in (("Y", 1), ("S", 4)):
         assert found[label].shape == (size,)
@@ -104,7 +105,7 @@ def test_every_rival_learns_that_dark_tiles_make_a_slide_malignant(tmp_path: Pat
         {"pool": pool, "augment": PLAIN, "tiles": 8, "epochs": 3, "tiles_per_slide": 60, "learning_rate": 0.003}
     )
     one = BagLearner(bank, entries[:10], entries[10:], "kept", SIDE, settings, seed=0)
-    history = train_bags(one, tmp_path / "run", CPU, lambda _step, _loss: None)
+    history = train_slides(one, tmp_path / "run", CPU, lambda _step, _loss: None)
     assert max(row["auc"] for row in history) == 1.0
     malignant, benign = ([one.slide_score(e) for e in entries[10:] if e.malignant == kind] for kind in (True, False))
     assert min(malignant) > max(benign)

@@ -13,6 +13,7 @@ from aspirate.engines.torch_engine import TorchEngine
 from aspirate.learning.augment import AugmentSettings
 from aspirate.learning.device import Compute
 from aspirate.learning.slide_labels import ranks_of
+from aspirate.learning.slide_training import train_slides
 from aspirate.learning.tile_bank import TileBank
 from aspirate.nn.ordinal import UNKNOWN
 from aspirate.nn.tile_net import TileNet
@@ -20,7 +21,6 @@ from aspirate.stages.malignancy import (
     MalignancyLearner,
     MalignancySettings,
     MarkedTile,
-    train_malignancy,
 )
 
 CPU = Compute("cpu", 1, bf16=False)
@@ -174,7 +174,7 @@ def test_every_label_set_trains(bank: TileBank, tmp_path: Path, labels: str, two
     one = learner(bank, 0, **changes)
     before = {name: tensor.clone() for name, tensor in one.module.state_dict().items()}
     losses: list[float] = []
-    history = train_malignancy(one, tmp_path / "run", CPU, lambda _step, loss: losses.append(loss))
+    history = train_slides(one, tmp_path / "run", CPU, lambda _step, loss: losses.append(loss))
     assert len(history) == 2 and np.isfinite(losses).all() and len(losses) == 2 * one.steps_per_epoch
     assert one.module.net.last.out_features == 1 + two_heads
     expected = {"S": 4, "V": 2}
@@ -219,7 +219,7 @@ def test_where_S_is_equal_and_Y_is_not_the_malignant_slides_score_higher(tmp_pat
     )
     held = entries[:8]
     one = MalignancyLearner(bank, entries[8:], held, [], SIDE, settings, seed=0)
-    history = train_malignancy(one, tmp_path / "run", CPU, lambda _step, _loss: None)
+    history = train_slides(one, tmp_path / "run", CPU, lambda _step, _loss: None)
     engine = TorchEngine(one.module.net)
     score = {e.slide_id: float(engine.score(bank.stack(f"{e.slide_id}.kept")).mean()) for e in held}
     benign_2, benign_3, malignant_3, malignant_6 = (

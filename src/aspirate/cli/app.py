@@ -207,6 +207,46 @@ def train(
 
 
 @app.command()
+def crossval(
+    cohort: Annotated[Path, typer.Argument(help="cohort.csv or its folder.")],
+    run: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="Folder of the run; a second start goes on.")],
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="all, a family (proposed) or a row (proposed-uys); may be repeated."),
+    ] = None,
+    labels: Annotated[list[str] | None, typer.Option(help="Only rows with these labels, as UYS or YS.")] = None,
+    folds: Annotated[int, typer.Option(help="Parts of the cohort, each tested once.")] = 5,
+    splits: Annotated[
+        Path | None, typer.Option(help="Folds to use: a splits.json, or a folder of CLAM's splits_<k>.csv.")
+    ] = None,
+    recipe: Annotated[str, typer.Option(help="compact, paper, or a TOML file.")] = "compact",
+    changes: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting, as malignancy.epochs=5.")
+    ] = None,
+) -> None:
+    """Every method on every fold: ours with each set of labels, and its rivals, under the same folds and budget."""
+    from aspirate.cli.grid_view import GridView
+    from aspirate.core.config import parse_changes
+    from aspirate.workflow.crossval import crossval as crossval_
+    from aspirate.workflow.methods import choose_methods
+    from aspirate.workflow.recipe import load_recipe
+
+    view = GridView()
+    rows = choose_methods(methods or (), labels or ())
+    chosen = load_recipe(recipe, parse_changes(changes or []))
+    summary = crossval_(cohort, chosen, run, rows, folds, splits, view.stages, view.plan)
+    for name, why in summary.skipped.items():
+        err.print(f"skipped {name}: {why}", markup=False)
+    for slide_id, why in summary.left_out.items():
+        err.print(f"left out {slide_id}: {why}", markup=False)
+    for unit, why in summary.failed.items():
+        err.print(f"failed {unit}: {why}", markup=False)
+    out.print(f"{len(summary.methods)} methods on {summary.folds} folds: {summary.predictions}")
+    if summary.failed or summary.left_out:
+        raise typer.Exit(FAILED)
+
+
+@app.command()
 def predict(
     model: Annotated[Path, typer.Argument(help="RUN/model of a training.")],
     slides: Annotated[list[Path], typer.Argument(help="Slides, folders of slides, or cohort tables.")],
@@ -230,33 +270,6 @@ def predict(
         raise typer.Exit(FAILED)
 
 
-app.command()(serve)
-app.command()(reader)
-
-
-@bench.command()
-def read(
-    slide: Annotated[Path, typer.Argument(help="A JPEG-tiled TIFF or SVS.")],
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads of every contestant.")] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Turns of each; medians are shown.")] = 5,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
-) -> None:
-    """Every 128-px tile of a slide once: our reader, OpenSlide tile by tile, and bare JPEG decoding."""
-    from aspirate.workflow.bench_read import measure
-
-    show_figures(measure(slide, threads=threads or cores(), repeats=repeats), json_file)
-
-
-@bench.command("train")
-def bench_train(
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
-) -> None:
-    """Training: our loop against plain fp32 PyTorch on the same nets, and against data already in memory."""
-    from aspirate.workflow.bench_train import measure, steps_of
-
-    with progress("training", steps_of(), "turns") as advance:
-        figures = measure(advance=advance)
-    show_figures(figures, json_file)
 @app.command()
 def evaluate(
     predictions: Annotated[
@@ -300,3 +313,30 @@ def evaluate(
     out.print(f"open {summary.page}")
 
 
+app.command()(serve)
+app.command()(reader)
+
+
+@bench.command()
+def read(
+    slide: Annotated[Path, typer.Argument(help="A JPEG-tiled TIFF or SVS.")],
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of every contestant.")] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Turns of each; medians are shown.")] = 5,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
+) -> None:
+    """Every 128-px tile of a slide once: our reader, OpenSlide tile by tile, and bare JPEG decoding."""
+    from aspirate.workflow.bench_read import measure
+
+    show_figures(measure(slide, threads=threads or cores(), repeats=repeats), json_file)
+
+
+@bench.command("train")
+def bench_train(
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
+) -> None:
+    """Training: our loop against plain fp32 PyTorch on the same nets, and against data already in memory."""
+    from aspirate.workflow.bench_train import measure, steps_of
+
+    with progress("training", steps_of(), "turns") as advance:
+        figures = measure(advance=advance)
+    show_figures(figures, json_file)

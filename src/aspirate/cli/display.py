@@ -63,18 +63,29 @@ def _short(number: float) -> str:
 def progress(what: str, total: float, unit: str) -> Iterator[Bar]:
     """Yields the function to call with the number of units just done."""
     if err.is_terminal:
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=None),
-            _Done(unit),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-        )
-        with Progress(*columns, console=err, transient=True) as bar:
-            yield _LiveBar(bar, bar.add_task(what, total=total), what)
+        live, bar = live_progress(what, total, unit)
+        with live:
+            yield bar
     else:
-        yield _PlainLines(what, total, unit)
+        yield plain_progress(what, total, unit)
+
+
+def live_progress(what: str, total: float, unit: str) -> tuple[Progress, Bar]:
+    """For a terminal: to be entered, or shown in a picture of the caller's."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=None),
+        _Done(unit),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    live = Progress(*columns, console=err, transient=True)
+    return live, _LiveBar(live, live.add_task(what, total=total), what)
+
+
+def plain_progress(what: str, total: float, unit: str) -> Bar:
+    return _PlainLines(what, total, unit)
 
 
 class _LiveBar:

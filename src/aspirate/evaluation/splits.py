@@ -89,9 +89,75 @@ def choose_holdout(
     )
 
 
-def _lacking(slides: Sequence[SlideEntry], annotated: frozenset[str], labels: str, use: str) -> list[str]:
+FEWEST_FOLDS = 3
+"""To train, to validate and to test on."""
+
+
+def choose_folds(
+    entries: Sequence[SlideEntry], folds: int, seed: int, annotated: frozenset[str], labels: str
+) -> tuple[Split, ...]:
+    """Fold k tests on part k, validates on the next and trains on the others: 60/20/20 of five.
+
+    `labels` are those learned from, with U where annotations are; every fold must have what they need, as in
+    `choose_holdout`. Several shuffles are tried before a cohort is refused.
+    """
+    if folds < FEWEST_FOLDS:
+        raise ConfigError(f"{folds} folds: give at least {FEWEST_FOLDS}, to train, to validate and to test on")
+    fewest: list[str] | None = None
+    for shuffle in range(SHUFFLES):
+        splits = rotated(deal(entries, folds, seed + shuffle, annotated, by_kind=shuffle == 0), folds)
+        lacking = [what for k, split in enumerate(splits) for what in fold_lacks(k, split, entries, annotated, labels)]
+        if not lacking:
+            return splits
+        if fewest is None or len(lacking) < len(fewest):
+            fewest = lacking
+    raise ConfigError(
+        f"{len(entries)} slides cannot be divided into {folds} folds: {'; '.join((fewest or [])[:4])}; use fewer "
+        "folds, or label more patients"
+    )
+
+
+def folds_of_cohort(entries: Sequence[SlideEntry]) -> tuple[Split, ...] | None:
+    """Those of the cohort's own `fold` column, None where it leaves a slide out."""
+    if not entries or any(entry.fold is None for entry in entries):
+        return None
+    names = sorted({entry.fold for entry in entries if entry.fold is not None})
+    if len(names) < FEWEST_FOLDS:
+        raise ConfigError(f"the fold column has {len(names)} values; give at least {FEWEST_FOLDS}, or leave it empty")
+    folds_of: defaultdict[str, set[int]] = defaultdict(set)
+    for entry in entries:
+        folds_of[entry.patient].add(entry.fold or 0)
+    if torn := sorted(patient for patient, folds in folds_of.items() if len(folds) > 1):
+        raise ConfigError(f"the fold column puts slides of patient {torn[0]} into several folds; put them into one")
+    return rotated({entry.slide_id: names.index(entry.fold or 0) for entry in entries}, len(names))
+
+
+def rotated(part_of: Mapping[str, int], folds: int) -> tuple[Split, ...]:
+    def of(parts: set[int]) -> tuple[str, ...]:
+        return tuple(slide for slide, part in part_of.items() if part in parts)
+
+    everything = set(range(folds))
+    return tuple(Split(of(everything - {k, (k + 1) % folds}), of({(k + 1) % folds}), of({k})) for k in range(folds))
+
+
+def fold_lacks(
+    number: int, split: Split, entries: Sequence[SlideEntry], annotated: frozenset[str], labels: str
+) -> list[str]:
+    """What a fold has not, to learn from these labels and to be calibrated."""
+    by_id = {entry.slide_id: entry for entry in entries}
+    train, validation = ([by_id[i] for i in part if i in by_id] for part in (split.train, split.validation))
+    lacking = _lacking(train, annotated, labels, "to learn from", "U" in labels)
+    lacking += _lacking(validation, annotated, "Y", "to validate on", "U" in labels)
+    if not split.test:
+        lacking.append("slide to test on")
+    return [f"fold {number} has no {what}" for what in lacking]
+
+
+def _lacking(
+    slides: Sequence[SlideEntry], annotated: frozenset[str], labels: str, use: str, marks: bool = True
+) -> list[str]:
     lacking = []
-    if not any(slide.slide_id in annotated for slide in slides):
+    if marks and not any(slide.slide_id in annotated for slide in slides):
         lacking.append(f"annotated slide {use}")
     malignant = {slide.malignant for slide in slides}
     if "Y" in labels:

@@ -10,6 +10,13 @@ from aspirate.core.records import SlideEntry
 from aspirate.nn.ordinal import UNKNOWN
 
 Ranks = dict[str, NDArray[np.int64]]
+LabelLogits = Mapping[str, NDArray[np.float32]]
+"""Per label, the logits (K,) that a slide's rank exceeds each cut."""
+
+
+def score_of(exceeds: LabelLogits) -> float:
+    """The logit of malignancy, or the mean of the four of S where Y is not learned from."""
+    return float((exceeds["Y"] if "Y" in exceeds else exceeds["S"]).mean())
 
 
 def ranks_of(entries: Sequence[SlideEntry]) -> Ranks:

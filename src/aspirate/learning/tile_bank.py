@@ -19,20 +19,23 @@ OPEN_AT_ONCE = 256
 
 
 class TileBank:
-    """A folder of named stacks of tiles."""
+    """A folder of named stacks of tiles; what is not in it is looked for in the bank beneath, shared with others."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, beneath: "TileBank | None" = None) -> None:
+        self.folder, self.beneath = folder, beneath
         self._open = lru_cache(OPEN_AT_ONCE)(self._map)
 
     def path(self, name: str) -> Path:
-        return self.folder / f"{name}.npy"
+        own = self.folder / f"{name}.npy"
+        if self.beneath is not None and not own.exists() and self.beneath.has(name):
+            return self.beneath.path(name)
+        return own
 
     def has(self, name: str) -> bool:
         return self.path(name).exists()
 
     def add(self, name: str, tiles: NDArray[np.uint8]) -> None:
-        with atomic_path(self.path(name)) as part, part.open("wb") as file:
+        with atomic_path(self.folder / f"{name}.npy") as part, part.open("wb") as file:
             np.save(file, tiles)
         self._open.cache_clear()  # of what was there before
 

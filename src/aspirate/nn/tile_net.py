@@ -27,6 +27,11 @@ MEAN, SPREAD = 0.5, 0.25
 """Fixed, so that no statistic of any slide can leak from one fold to another."""
 
 
+def normalised(pixels: Tensor) -> Tensor:
+    """Bytes or floats in 0 … 255 → floats about 0."""
+    return (pixels.float() / 255 - MEAN) / SPREAD
+
+
 class TileEncoder(nn.Module):
     """(N, 3, side, side) bytes or floats in 0 … 255 → (N, features)."""
 
@@ -38,7 +43,7 @@ class TileEncoder(nn.Module):
         self.features = cast(Encoder, self.encoder).features
 
     def forward(self, tiles: Tensor) -> Tensor:
-        features: Tensor = self.encoder((tiles.float() / 255 - MEAN) / SPREAD)
+        features: Tensor = self.encoder(normalised(tiles))
         return features
 
 

@@ -15,6 +15,8 @@ BLOCKS = ((64,), (128,), (256, 256), (512, 512))
 """Filters of the paper, one tuple per stretch between poolings."""
 
 HIDDEN = 4096
+SMALLEST_SIDE = 2 ** len(BLOCKS)
+"""Of a tile, in pixels: the net halves it so often."""
 
 
 class Vgg(nn.Module):
@@ -22,10 +24,9 @@ class Vgg(nn.Module):
 
     def __init__(self, side_px: int, width: float = 1.0, head: Literal["linear", "average"] = "linear") -> None:
         super().__init__()
-        smallest = 2 ** len(BLOCKS)
-        if side_px < smallest or side_px % smallest:
+        if side_px < SMALLEST_SIDE or side_px % SMALLEST_SIDE:
             raise ValueError(
-                f"side_px={side_px}: the net halves a tile {len(BLOCKS)} times; use a multiple of {smallest}"
+                f"side_px={side_px}: the net halves a tile {len(BLOCKS)} times; use a multiple of {SMALLEST_SIDE}"
             )
         layers: list[nn.Module] = []
         channels = 3
@@ -40,12 +41,13 @@ class Vgg(nn.Module):
                 channels = wide
             layers.insert(-1, nn.MaxPool2d(2, 2))
         self.convolutions = nn.Sequential(*layers)  # (N, channels, side/16, side/16)
+        self.channels = channels
         if head == "average":
             self.head: nn.Module = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
             self.features = channels
         else:
             hidden = max(1, round(HIDDEN * width))
-            flat = channels * (side_px // smallest) ** 2
+            flat = channels * (side_px // SMALLEST_SIDE) ** 2
             self.head = nn.Sequential(nn.Flatten(), *_dense(flat, hidden), *_dense(hidden, hidden))
             self.features = hidden
 

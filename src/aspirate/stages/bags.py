@@ -1,48 +1,43 @@
 """The rivals on kept tiles: the same tiles, encoder, augmentation and number of tiles shown, but labels go to the bag.
 
-A step shows a few tiles of each of a few slides. A slide is scored from all its kept tiles at once; its score is the
-logit of malignancy, or the mean of the four logits of S where Y is not learned from.
+A step shows a few tiles of each of a few slides. A slide is scored from all its kept tiles at once.
 """
 
 from collections.abc import Mapping, Sequence
 from math import ceil
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
 
+from aspirate.core.config import Settings
+from aspirate.core.errors import AspirateError
 from aspirate.core.records import SlideEntry
 from aspirate.engines.torch_engine import TorchEngine
-from aspirate.learning.augment import AugmentSettings, augment
-from aspirate.learning.device import Compute
-from aspirate.learning.loop import FitPlan, Watch, fit
-from aspirate.learning.pace import Pace
-from aspirate.learning.slide_labels import judged_order, ranks_of, useful_slides
+from aspirate.learning.augment import augment
+from aspirate.learning.slide_labels import LabelLogits, judged_order, ranks_of, score_of, useful_slides
+from aspirate.learning.slide_training import SlideTraining
 from aspirate.learning.tile_bank import TileBank
 from aspirate.nn.bag_net import BagNet
 from aspirate.nn.tile_net import TileEncoder, seeded
 
 
-class BagSettings(Pace):
-    """Training of a rival."""
+class BagShape(Settings):
+    """What a step shows."""
 
-    encoder: str = "vgg11-quarter"
-    pool: str = "attention"
-    labels: Literal["Y", "S", "YS"] = "YS"
     bags: int = Field(4, ge=1)
     """Slides in a step."""
     tiles: int = Field(16, ge=1)
     """Of each of them, at most."""
-    epochs: int = Field(10, ge=1)
-    tiles_per_slide: int = Field(80, ge=1)
-    """An epoch shows on average so many tiles of each slide."""
-    smooth: int = Field(3, ge=1)
-    """The best epoch is the one that ends the best run of so many: a few dozen slides judge a single one by chance."""
-    augment: AugmentSettings = AugmentSettings()
+
+
+class BagSettings(SlideTraining, BagShape):
+    """Training of a rival."""
+
+    pool: str = "attention"
+    labels: Literal["Y", "S", "YS"] = "YS"
 
 
 class BagLearner:
@@ -61,6 +56,9 @@ class BagLearner:
     ) -> None:
         self.bank, self.settings, self.seed, self.stack = bank, settings, seed, stack
         self.train, self.validation = list(train), list(validation)
+        for entry in (*self.train, *self.validation):
+            if bank.count(f"{entry.slide_id}.{stack}") == 0:
+                raise AspirateError(f"{entry.slide_id}: has no tile in its bag; leave the slide out")
         self.ranks = ranks_of(self.train)
         self.useful = useful_slides(self.ranks, settings.labels)
         self.module = seeded(seed, lambda: BagNet(settings.encoder, side_px, settings.pool, settings.labels))
@@ -96,27 +94,12 @@ class BagLearner:
 
     def slide_score(self, entry: SlideEntry) -> float:
         """Of the module as it is now."""
-        exceeds = self.exceeds(entry)
-        logits = exceeds["Y"] if "Y" in exceeds else exceeds["S"]
-        return float(logits.mean())  # one logit for Y; of the four for S the mean
+        return score_of(self.exceeds(entry))
 
     @torch.inference_mode()
-    def exceeds(self, entry: SlideEntry) -> dict[str, NDArray[np.float32]]:
-        """Logits (K,) per label that the slide's rank exceeds each cut."""
+    def exceeds(self, entry: SlideEntry) -> LabelLogits:
         self.module.eval()
         name = f"{entry.slide_id}.{self.stack}"
         features = torch.from_numpy(TorchEngine(self.module.tiles).outputs(self.bank.stack(name)))
-        found = self.module.exceeds(features, torch.zeros(len(features), dtype=torch.long))
+        found = self.module.head(features, torch.zeros(len(features), dtype=torch.long))
         return {label: logits[0].numpy() for label, logits in found.items()}
-
-
-def train_bags(learner: BagLearner, folder: Path, compute: Compute, watch: Watch) -> list[dict[str, float]]:
-    """Leaves the best epoch's weights in the learner's module; returns the history."""
-    settings = learner.settings
-    plan = FitPlan(
-        epochs=settings.epochs,
-        steps_per_epoch=learner.steps_per_epoch,
-        smooth=settings.smooth,
-        **settings.pace(),
-    )
-    return fit(learner, plan, folder, compute, watch)

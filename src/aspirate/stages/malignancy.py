@@ -9,7 +9,6 @@ expected loss of a slide is Σ u·L / Σ u.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from pathlib import Path
 from typing import Literal, Self
 
 import numpy as np
@@ -18,13 +17,12 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from aspirate.core.errors import AspirateError
 from aspirate.core.records import SlideEntry
 from aspirate.engines.torch_engine import TorchEngine
-from aspirate.learning.augment import AugmentSettings, augment, shifted
-from aspirate.learning.device import Compute
-from aspirate.learning.loop import FitPlan, Watch, fit
-from aspirate.learning.pace import Pace
+from aspirate.learning.augment import augment, shifted
 from aspirate.learning.slide_labels import judged_order, ranks_of, useful_slides
+from aspirate.learning.slide_training import SlideTraining
 from aspirate.learning.tile_bank import TileBank
 from aspirate.nn.ordinal import RANKS, UNKNOWN, MalignancyLoss
 from aspirate.nn.tile_net import TileNet, seeded
@@ -32,10 +30,9 @@ from aspirate.nn.tile_net import TileNet, seeded
 KEPT = "kept"
 
 
-class MalignancySettings(Pace):
+class MalignancySettings(SlideTraining):
     """Stage 2."""
 
-    encoder: str = "vgg11-quarter"
     start: Literal["informativeness", "random"] = "informativeness"
     """Where the encoder starts: from stage 1, which knows nuclei from red cells, or from nothing as in the paper."""
     labels: Literal["Y", "S", "V", "YS", "YV", "SV", "YSV"] = "YS"
@@ -47,14 +44,8 @@ class MalignancySettings(Pace):
     weights: dict[str, float] = Field(default_factory=dict)
     """Weight of each label's loss, 1 unless given."""
     batch: int = Field(32, ge=1)
-    epochs: int = Field(10, ge=1)
-    tiles_per_slide: int = Field(80, ge=1)
-    """An epoch shows on average so many tiles of each slide."""
-    smooth: int = Field(3, ge=1)
-    """The best epoch is the one that ends the best run of so many: a few dozen slides judge a single one by chance."""
     marked_share: float = Field(0.2, ge=0, lt=1)
     """Share of marked tiles in every batch where V is learned from."""
-    augment: AugmentSettings = AugmentSettings()
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -113,6 +104,8 @@ class MalignancyLearner:
         whose encoder is where learning starts."""
         self.bank, self.settings, self.seed, self.weights = bank, settings, seed, weights
         self.train, self.validation, self.marked = list(train), list(validation), list(marked)
+        if "V" in settings.labels and not self.marked:
+            raise AspirateError("V: no tile of a training slide has a grade; grade some annotations, or leave V out")
         self.ranks = ranks_of(self.train)
         self.useful = useful_slides(self.ranks, settings.labels)
         self.module = seeded(seed, lambda: MalignancyModel(settings, side_px))
@@ -157,17 +150,3 @@ class MalignancyLearner:
     def _slide_score(self, module: nn.Module, entry: SlideEntry) -> float:
         scores = TorchEngine(module).score(self.bank.stack(f"{entry.slide_id}.{KEPT}"))
         return float(np.average(scores, weights=None if self.weights is None else self.weights[entry.slide_id]))
-
-
-def train_malignancy(
-    learner: MalignancyLearner, folder: Path, compute: Compute, watch: Watch
-) -> list[dict[str, float]]:
-    """Leaves the best epoch's weights in the learner's module; returns the history."""
-    settings = learner.settings
-    plan = FitPlan(
-        epochs=settings.epochs,
-        steps_per_epoch=learner.steps_per_epoch,
-        smooth=settings.smooth,
-        **settings.pace(),
-    )
-    return fit(learner, plan, folder, compute, watch)

@@ -65,6 +65,10 @@ class Slides:
             },
         )
 
+    def copy(self) -> Self:
+        """The same slides; one left out of the copy stays here."""
+        return replace(self, entries=dict(self.entries), failures=dict(self.failures))
+
     def leave_out(self, entry: SlideEntry, error: AspirateError) -> None:
         self.failures[entry.slide_id] = str(error)
         del self.entries[entry.slide_id]
@@ -87,11 +91,20 @@ class FirstStage:
     """Slides, a split of them and a folder in; a net, every tile's score and the kept tiles' pixels out."""
 
     def __init__(
-        self, slides: Slides, split: Split, recipe: Recipe, folder: RunFolder, compute: Compute, stages: Stages
+        self,
+        slides: Slides,
+        split: Split,
+        recipe: Recipe,
+        folder: RunFolder,
+        compute: Compute,
+        stages: Stages,
+        shared: TileBank | None = None,
     ) -> None:
+        """`shared` keeps what stage 1 learns from, which is the same in every fold."""
         self.slides, self.split, self.recipe, self.folder = slides, split, recipe, folder
         self.compute, self.stages = compute, stages
-        self.bank = TileBank(folder.cache)
+        self.bank = TileBank(folder.cache, beneath=shared)
+        self.collected = shared or self.bank
 
     def run(self) -> Informativeness:
         self.collect()
@@ -114,7 +127,7 @@ class FirstStage:
                         marks = self.slides.annotations.read(entry.slide_id, slide.bounds_px0)
                         grid = self.grid(slide.size_px0, entry)
                         seed = self.recipe.seed * 1_000_003 + numbers[entry.slide_id]
-                        collect(slide, grid, marks, self.bank, self.recipe.informativeness, seed)
+                        collect(slide, grid, marks, self.collected, self.recipe.informativeness, seed)
                 except AspirateError as error:
                     self.slides.leave_out(entry, error)
                 advance(1)
@@ -137,8 +150,9 @@ class FirstStage:
         engine = TorchEngine(informativeness.net)
         sha256 = tensors_sha256(informativeness.net.state_dict())
         confident = self.confident(informativeness)
-        with self.stages("screening", len(self.slides.entries), "slides") as advance:
-            for entry in list(self.slides.entries.values()):
+        wanted = self.slides.present((*self.split.train, *self.split.validation, *self.split.test))
+        with self.stages("screening", len(wanted), "slides") as advance:
+            for entry in wanted:
                 try:
                     self.screen_slide(entry, engine, confident, sha256)
                 except AspirateError as error:

@@ -18,33 +18,20 @@ from aspirate.stages.informativeness import sigmoid
 from aspirate.stages.selection import select, tile_weights
 from aspirate.stages.slide_score import Adequacy, adequacy, bethesda_of, slide_score
 from aspirate.workflow.bundle import Bundle, load_bundle
+from aspirate.workflow.opinion import Opinion, prediction_of
 from aspirate.workflow.screen import score_tiles
 
 COARSER = 1.25
 """A slide may be so much coarser than the coarsest trained on; a finer one is scaled down and always fits."""
 
 
-def judged(
-    bundle: Bundle, entry: SlideEntry, score: float, enough: Adequacy, fold: str = "", method: str = "Proposed"
-) -> Prediction:
-    """A slide's score in words; for an inadequate slide the score stands alone."""
-    said = enough.adequate
+def judged(bundle: Bundle, entry: SlideEntry, score: float, enough: Adequacy, fold: str = "") -> Prediction:
+    """A slide's score in words."""
     # With two heads the cuts lie on the axis of the second, which is not the slide's score.
     cuts = None if bundle.recipe.malignancy.two_heads else bundle.cuts.get("S")
-    return Prediction(
-        slide_id=entry.slide_id,
-        fold=fold,
-        method=f"{method} (U,{','.join(bundle.recipe.malignancy.labels)})",
-        malignant=entry.malignant,
-        bethesda=entry.bethesda,
-        score=score,
-        probability=float(bundle.calibration.probability(score)) if said else None,
-        predicted_malignant=score > bundle.threshold if said else None,
-        predicted_bethesda=bethesda_of(score, cuts) if said and cuts else None,
-        adequate=enough.adequate,
-        informative_tiles=enough.informative_tiles,
-        status="ok" if enough.adequate else "inadequate",
-    )
+    opinion = Opinion(score, bethesda_of(score, cuts) if cuts else None)
+    method = f"Proposed (U,{','.join(bundle.recipe.malignancy.labels)})"
+    return prediction_of(entry, opinion, bundle.calibration, bundle.threshold, enough, fold, method)
 
 
 @dataclass(frozen=True, slots=True)

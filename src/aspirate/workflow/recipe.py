@@ -10,6 +10,8 @@ from pydantic import Field, model_validator
 from aspirate.core.config import Settings
 from aspirate.core.errors import ConfigError
 from aspirate.core.geometry import DEFAULT_MPP, DEFAULT_SIDE_PX
+from aspirate.stages.bags import BagShape
+from aspirate.stages.crops import CropShape
 from aspirate.stages.informativeness import InformativenessSettings
 from aspirate.stages.malignancy import MalignancySettings
 from aspirate.stages.selection import SelectionSettings
@@ -33,6 +35,10 @@ class Recipe(Settings):
     selection: SelectionSettings = SelectionSettings()
     malignancy: MalignancySettings = MalignancySettings()
     adequacy: AdequacySettings = AdequacySettings()
+    bags: BagShape = BagShape()
+    """Rivals on kept tiles; all else they share with `malignancy`."""
+    crops: CropShape = CropShape()
+    """Rivals on whole slides, likewise."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -15,23 +15,20 @@ from aspirate.core.ranking import auc
 from aspirate.core.records import SlideEntry
 from aspirate.core.store import write_json
 from aspirate.core.tile_file import read_tiles
-from aspirate.engines.torch_engine import TorchEngine
 from aspirate.evaluation.splits import Split, choose_holdout
 from aspirate.learning.device import choose_compute
 from aspirate.slides.cohort import Cohort
 from aspirate.slides.doctor import examine
 from aspirate.slides.examination import Examination
 from aspirate.stages.calibration import decision_threshold, fit_calibration
-from aspirate.stages.informativeness import (
-    Informativeness,
-)
-from aspirate.stages.malignancy import MalignancyLearner, train_malignancy
-from aspirate.stages.slide_score import adequacy, slide_score
+from aspirate.stages.informativeness import Informativeness
+from aspirate.stages.slide_score import adequacy
 from aspirate.workflow.bundle import Bundle, save_bundle
-from aspirate.workflow.first_stage import FirstStage, Slides, shown_on
+from aspirate.workflow.first_stage import FirstStage, Slides
 from aspirate.workflow.predict import judged
 from aspirate.workflow.recipe import Recipe
 from aspirate.workflow.run_folder import RunFolder, cohort_fingerprint
+from aspirate.workflow.second_stage import Proposed
 
 REFERENCE_TILES = 32
 
@@ -90,50 +87,32 @@ class _Training:
 
     def whole(self) -> TrainSummary:
         informativeness = self.first.run()
-        learner = self.malignancy(informativeness)
-        bundle = self.bundle(informativeness, learner)
+        bundle = self.bundle(informativeness, self.malignancy(informativeness))
         return TrainSummary(self.folder.model, bundle.figures, self.slides.failures)
 
-    def malignancy(self, informativeness: Informativeness) -> MalignancyLearner:
-        first, split = self.first, self.first.split
-        train, validation = self.slides.present(split.train), self.slides.present(split.validation)
-        settings = self.recipe.malignancy
-        alike = self.recipe.selection.weights == "binary"
-        weights = None if alike else {entry.slide_id: first.weights(entry) for entry in train + validation}
-        learner = MalignancyLearner(
-            first.bank,
-            train,
-            validation,
-            first.marked(train),
-            self.recipe.side_px,
-            settings,
-            self.recipe.seed,
-            weights,
-            informativeness.net if settings.start == "informativeness" else None,
-        )
-        steps = settings.epochs * learner.steps_per_epoch
-        with first.stages("stage 2, malignancy", steps, "steps") as bar:
-            history = train_malignancy(learner, self.folder.malignancy, first.compute, shown_on(bar))
+    def malignancy(self, informativeness: Informativeness) -> Proposed:
+        proposed = Proposed(self.first, informativeness, self.recipe.malignancy)
+        history = proposed.fit("stage 2, malignancy", self.folder.malignancy, self.first.compute, self.first.stages)
         write_json(self.folder.malignancy / "history.json", history)
-        return learner
+        return proposed
 
-    def bundle(self, informativeness: Informativeness, learner: MalignancyLearner) -> Bundle:
+    def bundle(self, informativeness: Informativeness, proposed: Proposed) -> Bundle:
         """Turn scores into words on validation slides, and save the model with the means to check itself."""
         first, split = self.first, self.first.split
         validation = self.slides.present(split.validation)
-        engine = TorchEngine(learner.module.net)
-        scores = {e.slide_id: slide_score(engine.score(first.kept(e)), first.weights(e)) for e in validation}
+        scores = {entry.slide_id: proposed.opinion(entry).score for entry in validation}
         known = [e for e in validation if e.malignant is not None]
         f = np.array([scores[e.slide_id] for e in known])
         y = np.array([bool(e.malignant) for e in known])
         resolutions = [checked_mpp(e.mpp, e.slide_id) for e in self.slides.entries.values()]
         best = max(informativeness.history, key=lambda row: row["judged"])
+        module = proposed.learner.module
         bundle = Bundle(
             recipe=self.recipe,
             informativeness=informativeness.net,
-            malignancy=learner.module.net,
+            malignancy=module.net,
             confident=first.confident(informativeness),
-            cuts={label: learner.module.objective.cuts_of(label).tolist() for label in self.recipe.malignancy.labels},
+            cuts={label: module.objective.cuts_of(label).tolist() for label in self.recipe.malignancy.labels},
             threshold=decision_threshold(f, y),
             calibration=fit_calibration(f, y),
             mpp_range=(min(resolutions), max(resolutions)),

@@ -1,0 +1,174 @@
+"""One fold of a cross-validation: stage 1 once, then one unit of work for every method.
+
+fold-<k>/informativeness tiles cache     stage 1 and its screening, shared by the methods that use it
+fold-<k>/<method>/                       predictions.csv, validation.csv, history.json, model.safetensors, unit.json
+
+A unit is done when its `unit.json` is there, which is written last. Slides to test on are read when everything else has
+been learned and chosen: labels to learn from, thresholds and calibration come from the other slides alone.
+"""
+
+import json
+from dataclasses import asdict, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from aspirate.core.errors import AspirateError
+from aspirate.core.geometry import TileGrid
+from aspirate.core.predictions import Prediction, write_predictions
+from aspirate.core.ranking import auc
+from aspirate.core.records import SlideEntry
+from aspirate.core.store import write_json
+from aspirate.core.tile_file import read_tiles, write_tiles
+from aspirate.learning.checkpoints import save_tensors
+from aspirate.learning.loop import CHECKPOINT_FILE
+from aspirate.slides.reader import open_slide
+from aspirate.slides.shelf import Shelf
+from aspirate.slides.tile_labels import tiles_met
+from aspirate.stages.calibration import decision_threshold, fit_calibration
+from aspirate.stages.informativeness import Informativeness
+from aspirate.stages.slide_score import Adequacy, adequacy
+from aspirate.workflow.first_stage import FirstStage
+from aspirate.workflow.methods import SHOWN, Method
+from aspirate.workflow.opinion import Opinion, prediction_of
+from aspirate.workflow.second_stage import Fitting, Proposed, fitting_of
+
+PREDICTIONS_FILE, VALIDATION_FILE, UNIT_FILE, STAGE_1_FILE = (
+    "predictions.csv",
+    "validation.csv",
+    "unit.json",
+    "stage1.json",
+)
+
+
+class Fold:
+    """`first` knows the split, the recipe and the folder."""
+
+    def __init__(self, number: int, first: FirstStage) -> None:
+        self.number, self.first = number, first
+        self.slides, self.split, self.recipe = first.slides, first.split, first.recipe
+
+    def folder(self, method: Method) -> Path:
+        return self.first.folder.root / method.slug
+
+    def is_done(self, method: Method) -> bool:
+        return (self.folder(method) / UNIT_FILE).exists()
+
+    @cached_property
+    def informativeness(self) -> Informativeness:
+        """Stage 1, trained and applied to every slide when it is first asked for."""
+        found = self.first.run()
+        path = self.first.folder.root / STAGE_1_FILE
+        if not path.exists():
+            write_json(path, self._stage_1_figures(found))
+        return found
+
+    def _stage_1_figures(self, found: Informativeness) -> dict[str, float]:
+        """On held-out marked tiles against drawn ones, and on test slides against all tiles that nobody marked."""
+        best = max(found.history, key=lambda row: row["judged"])
+        scores, marked = [np.empty(0, np.float32)], [np.empty(0, bool)]
+        for entry in self.slides.present(self.split.test):
+            if entry.slide_id not in self.slides.annotated:
+                continue
+            with open_slide(entry.path, mpp=entry.mpp, name=entry.slide_id) as slide:
+                marks = self.slides.annotations.read(entry.slide_id, slide.bounds_px0)
+                grid: TileGrid = self.first.grid(slide.size_px0, entry)
+            scores.append(read_tiles(self.first.folder.tiles(entry.slide_id)).values["informativeness"])
+            marked.append(np.zeros(len(grid), bool))
+            marked[-1][tiles_met(grid, marks)[1]] = True
+        f, u = np.concatenate(scores), np.concatenate(marked)
+        figures = {"auc": best["auc"], "mean_positive": best["mean_positive"], "test_marked_tiles": int(u.sum())}
+        if u.any():
+            figures |= {"test_auc": auc(f, u), "test_mean_positive": float(f[u].mean())}
+        return figures | {"confident_from": self.first.confident(found)}
+
+    def unit(self, method: Method, shelf: Shelf) -> None:
+        """Learn, choose, then look at test slides; nothing is done again that is done."""
+        if self.is_done(method):
+            return
+        folder = self.folder(method)
+        informativeness = self.informativeness if "U" in method.labels else None
+        fitting = fitting_of(method, self.recipe, self.first, informativeness, shelf)
+        what = f"fold {self.number} · {method.name}"
+        history = fitting.fit(what, folder, self.first.compute, self.first.stages)
+        validation, failed = self._opinions(fitting, self.split.validation, f"{what} · validation")
+        known = [(opinion.score, entry.malignant) for entry, opinion in validation if entry.malignant is not None]
+        if len({malignant for _, malignant in known}) < 2:
+            raise AspirateError(f"{what}: no benign, or no malignant slide to validate on; use fewer folds")
+        f, y = np.array([score for score, _ in known]), np.array([bool(malignant) for _, malignant in known])
+        calibration, threshold = fit_calibration(f, y), decision_threshold(f, y)
+
+        def rows(opinions: list[tuple[SlideEntry, Opinion]], failures: list[Prediction]) -> list[Prediction]:
+            said = (fold_name(self.number), method.name)
+            found = [
+                prediction_of(entry, opinion, calibration, threshold, self._enough(method, entry), *said)
+                for entry, opinion in opinions
+            ]
+            return found + [replace(row, fold=said[0], method=said[1]) for row in failures]
+
+        write_predictions(folder / VALIDATION_FILE, rows(validation, failed))
+        test, failed = self._opinions(fitting, self.split.test, f"{what} · test")
+        write_predictions(folder / PREDICTIONS_FILE, rows(test, failed + self._left_out()))
+        if method.name == SHOWN and isinstance(fitting, Proposed):
+            self._keep_tile_scores(fitting)
+        write_json(folder / "history.json", history)
+        save_tensors(folder / "model.safetensors", fitting.learner.module.state_dict(), {"method": method.name})
+        note = {
+            "method": method.name,
+            "cuts": fitting.cuts,
+            "threshold": threshold,
+            "calibration": asdict(calibration),
+            "figures": {"validation_auc": auc(f, y)},
+        }
+        write_json(folder / UNIT_FILE, note)
+        (folder / CHECKPOINT_FILE).unlink(missing_ok=True)
+
+    def _opinions(
+        self, fitting: Fitting, slide_ids: tuple[str, ...], what: str
+    ) -> tuple[list[tuple[SlideEntry, Opinion]], list[Prediction]]:
+        """Of slides that can be read; the others are rows with their error."""
+        found, failed = [], []
+        entries = self.slides.present(slide_ids)
+        with self.first.stages(what, len(entries), "slides") as advance:
+            for entry in entries:
+                try:
+                    found.append((entry, fitting.opinion(entry)))
+                except AspirateError as error:
+                    failed.append(_failed(entry, str(error)))
+                advance(1)
+        return found, failed
+
+    def _left_out(self) -> list[Prediction]:
+        """Test slides that failed before."""
+        lost = [slide_id for slide_id in self.split.test if slide_id in self.slides.failures]
+        return [Prediction(slide_id, status="failed", error=self.slides.failures[slide_id]) for slide_id in lost]
+
+    def _enough(self, method: Method, entry: SlideEntry) -> Adequacy | None:
+        if "U" not in method.labels:
+            return None
+        table = read_tiles(self.first.folder.tiles(entry.slide_id))
+        confident = table.values["informativeness"] >= self.first.confident(self.informativeness)
+        return adequacy(confident, table.corners_px0, table.side_px0, self.recipe.adequacy)
+
+    def _keep_tile_scores(self, fitting: Proposed) -> None:
+        """Beside the informativeness of test slides, for whoever wants to see where a score comes from."""
+        for entry in self.slides.present(self.split.test):
+            path = self.first.folder.tiles(entry.slide_id)
+            table = read_tiles(path)
+            malignancy = np.full(len(table), np.nan, np.float32)
+            malignancy[table.values["selected"]] = fitting.tile_scores(entry)
+            write_tiles(path, replace(table, values={**table.values, "malignancy": malignancy}))
+
+
+def fold_name(number: int) -> str:
+    return str(number)
+
+
+def read_unit(folder: Path) -> dict[str, object]:
+    note: dict[str, object] = json.loads((folder / UNIT_FILE).read_text(encoding="utf-8"))
+    return note
+
+
+def _failed(entry: SlideEntry, why: str) -> Prediction:
+    return Prediction(entry.slide_id, malignant=entry.malignant, bethesda=entry.bethesda, status="failed", error=why)

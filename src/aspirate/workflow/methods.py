@@ -1,0 +1,80 @@
+"""The rows of the comparison, as data: the paper's table and a few more."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from aspirate.core.errors import ConfigError
+
+Kind = Literal["crops", "bags", "tiles"]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One row: what it looks at, which labels it learns from, and how tiles become a slide."""
+
+    family: str
+    labels: str
+    """With U the kept tiles are seen, without it crops of whole slides."""
+    kind: Kind
+    pool: str = ""
+    two_heads: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.family} ({','.join(self.labels)})"
+
+    @property
+    def slug(self) -> str:
+        return f"{self.family}-{self.labels}".lower()
+
+    @property
+    def own_labels(self) -> str:
+        """Without U, which is stage 1's."""
+        return self.labels.removeprefix("U")
+
+
+METHODS = (
+    Method("CNN", "YS", "crops", "cnn"),
+    Method("NoisyAND", "YS", "crops", "noisy-and"),
+    Method("AttentionMIL", "YS", "crops", "attention"),
+    Method("GatedAttentionMIL", "YS", "crops", "gated-attention"),
+    Method("NoisyOr", "UYS", "bags", "max"),
+    Method("TextbookNoisyOr", "UYS", "bags", "noisy-or"),
+    Method("NoisyAND", "UYS", "bags", "noisy-and"),
+    Method("AttentionMIL", "UYS", "bags", "attention"),
+    Method("GatedAttentionMIL", "UYS", "bags", "gated-attention"),
+    Method("AveragePooling", "UYS", "bags", "mean"),
+    *(Method("Proposed", labels, "tiles") for labels in ("UY", "US", "UV", "UYV", "USV")),
+    Method("Proposed2Heads", "UYS", "tiles", two_heads=True),
+    Method("Proposed", "UYS", "tiles"),
+    Method("Proposed", "UYSV", "tiles"),
+)
+"""In the order of the paper's table."""
+
+SHOWN = "Proposed (U,Y,S)"
+"""The one whose tile scores are kept to be looked at."""
+
+
+def choose_methods(names: Sequence[str] = (), labels: Sequence[str] = ()) -> tuple[Method, ...]:
+    """Rows by name (`Proposed (U,Y,S)`, `proposed-uys`) or family (`proposed`), or all; of these, those of `labels`."""
+    wanted = [name.lower() for name in names] or ["all"]
+    known = {"all"} | {said for method in METHODS for said in _names(method)}
+    if unknown := [name for name in wanted if name not in known]:
+        families = dict.fromkeys(method.family for method in METHODS)
+        raise ConfigError(
+            f"--methods {unknown[0]}: no such method; use all, {', '.join(families)}, or one row, as proposed-uys"
+        )
+    chosen = tuple(m for m in METHODS if {"all", *_names(m)} & set(wanted))
+    if labels:
+        letters = ["".join(sorted(text.upper())) for text in labels]
+        chosen = tuple(m for m in chosen if "".join(sorted(m.labels)) in letters)
+    if not chosen:
+        raise ConfigError(
+            f"--labels {' '.join(labels)}: none of the chosen methods learns from these; use e.g. UYS or YS"
+        )
+    return chosen
+
+
+def _names(method: Method) -> tuple[str, str, str]:
+    return method.name.lower(), method.slug, method.family.lower()

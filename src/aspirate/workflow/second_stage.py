@@ -1,0 +1,145 @@
+"""Stage 2 and its rivals over what the first stage kept, all through one door: fitted, then asked about a slide."""
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aspirate.core.labels import TRAINABLE_BETHESDA
+from aspirate.core.progress import Stages
+from aspirate.core.records import SlideEntry
+from aspirate.engines.torch_engine import TorchEngine
+from aspirate.evaluation.splits import Split
+from aspirate.learning.device import Compute
+from aspirate.learning.slide_labels import LabelLogits, score_of
+from aspirate.learning.slide_training import SlideLearner, train_slides
+from aspirate.slides.shelf import Shelf
+from aspirate.stages.bags import BagLearner, BagSettings
+from aspirate.stages.crops import CropLearner, CropSettings
+from aspirate.stages.informativeness import Informativeness
+from aspirate.stages.malignancy import KEPT, MalignancyLearner, MalignancySettings
+from aspirate.stages.slide_score import bethesda_of, slide_score
+from aspirate.workflow.first_stage import FirstStage, Slides, shown_on
+from aspirate.workflow.methods import Method
+from aspirate.workflow.opinion import Opinion
+from aspirate.workflow.recipe import Recipe
+
+
+class Fitting(ABC):
+    """A method on one split: `fit` learns, `opinion` reads."""
+
+    learner: SlideLearner
+
+    def fit(self, what: str, folder: Path, compute: Compute, stages: Stages) -> list[dict[str, float]]:
+        steps = self.learner.settings.epochs * self.learner.steps_per_epoch
+        with stages(what, steps, "steps") as bar:
+            return train_slides(self.learner, folder, compute, shown_on(bar))
+
+    @abstractmethod
+    def opinion(self, entry: SlideEntry) -> Opinion: ...
+
+    @property
+    def cuts(self) -> dict[str, list[float]]:
+        """Of S on the axis of the slide's score, where that is one and the same."""
+        return {}
+
+
+class Proposed(Fitting):
+    """One ordinal output for every label, on tiles that carry the labels of their slide."""
+
+    def __init__(self, first: FirstStage, informativeness: Informativeness, settings: MalignancySettings) -> None:
+        self.first, self.settings = first, settings
+        recipe, split = first.recipe, first.split
+        train, validation = first.slides.present(split.train), first.slides.present(split.validation)
+        alike = recipe.selection.weights == "binary"
+        self.learner: MalignancyLearner = MalignancyLearner(
+            first.bank,
+            train,
+            validation,
+            first.marked(train),
+            recipe.side_px,
+            settings,
+            recipe.seed,
+            None if alike else {entry.slide_id: first.weights(entry) for entry in train + validation},
+            informativeness.net if settings.start == "informativeness" else None,
+        )
+
+    @property
+    def cuts(self) -> dict[str, list[float]]:
+        if self.settings.two_heads or "S" not in self.settings.labels:
+            return {}  # with two heads the cuts lie on the axis of the second, which is not the slide's score
+        return {"S": self.learner.module.objective.cuts_of("S").tolist()}
+
+    def tile_scores(self, entry: SlideEntry) -> NDArray[np.float32]:
+        """Of the kept tiles, as they lie in the bank."""
+        return TorchEngine(self.learner.module.net).score(self.first.kept(entry))
+
+    def opinion(self, entry: SlideEntry) -> Opinion:
+        score = slide_score(self.tile_scores(entry), self.first.weights(entry))
+        return Opinion(score, bethesda_of(score, self.cuts["S"]) if self.cuts else None)
+
+
+class OnBags(Fitting):
+    """A rival on the kept tiles; it starts where ours starts."""
+
+    def __init__(self, first: FirstStage, informativeness: Informativeness, settings: BagSettings) -> None:
+        split, recipe = first.split, first.recipe
+        self.learner: BagLearner = BagLearner(
+            first.bank,
+            first.slides.present(split.train),
+            first.slides.present(split.validation),
+            KEPT,
+            recipe.side_px,
+            settings,
+            recipe.seed,
+            informativeness.net if recipe.malignancy.start == "informativeness" else None,
+        )
+
+    def opinion(self, entry: SlideEntry) -> Opinion:
+        return opinion_of(self.learner.exceeds(entry))
+
+
+class OnCrops(Fitting):
+    """A rival on whole slides, which knows nothing of stage 1."""
+
+    def __init__(self, slides: Slides, split: Split, recipe: Recipe, shelf: Shelf, settings: CropSettings) -> None:
+        self.learner: CropLearner = CropLearner(
+            shelf,
+            slides.present(split.train),
+            slides.present(split.validation),
+            recipe.mpp,
+            recipe.side_px,
+            settings,
+            recipe.seed,
+        )
+
+    def opinion(self, entry: SlideEntry) -> Opinion:
+        return opinion_of(self.learner.exceeds(entry))
+
+
+def opinion_of(exceeds: LabelLogits) -> Opinion:
+    """TBS is 2 and one more for every cut that is more likely exceeded than not."""
+    bethesda = None if "S" not in exceeds else TRAINABLE_BETHESDA[int((exceeds["S"] > 0).sum())]
+    return Opinion(score_of(exceeds), bethesda)
+
+
+def fitting_of(
+    method: Method,
+    recipe: Recipe,
+    first: FirstStage,
+    informativeness: Informativeness | None,
+    shelf: Shelf,
+) -> Fitting:
+    """The same encoder, augmentation, length and pace for all."""
+    ours, shared = recipe.malignancy, recipe.malignancy.shared()
+    if method.kind == "crops":
+        crops = CropSettings(pool=method.pool, labels=method.own_labels, **recipe.crops.model_dump(), **shared)
+        return OnCrops(first.slides, first.split, recipe, shelf, crops)
+    if informativeness is None:
+        raise ValueError(f"{method.name} looks at kept tiles: stage 1 must come first")
+    if method.kind == "bags":
+        bags = BagSettings(pool=method.pool, labels=method.own_labels, **recipe.bags.model_dump(), **shared)
+        return OnBags(first, informativeness, bags)
+    own = ours.model_copy(update={"labels": method.own_labels, "two_heads": method.two_heads})
+    return Proposed(first, informativeness, own)

@@ -1,0 +1,366 @@
+"""Every method on every fold, on a small cohort: the same folds for all, nothing of a test slide is learned from."""
+
+import csv
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tifffile
+
+from aspirate.core.errors import ConfigError, TableError
+from aspirate.core.geometry import Box
+from aspirate.core.predictions import read_predictions
+from aspirate.core.progress import Bar
+from aspirate.core.ranking import auc
+from aspirate.core.tile_file import read_tiles
+from aspirate.evaluation.splits import choose_folds
+from aspirate.slides.cohort import Cohort
+from aspirate.slides.reader import open_slide
+from aspirate.synth.cohort import make_cohort
+from aspirate.synth.settings import SynthSettings
+from aspirate.workflow.crossval import CrossvalSummary, crossval
+from aspirate.workflow.methods import METHODS, choose_methods
+from aspirate.workflow.recipe import Recipe, load_recipe
+from aspirate.workflow.splits_file import write_splits
+
+COHORT = SynthSettings(slides=18, size=(384, 384), mpp=1.0, annotated=1.0, seed=3, sites=1, malignant=0.5, readers=2)
+SMALL = {
+    "side_px": 32,
+    "mpp": 1.0,
+    "informativeness.batch": 16,
+    "informativeness.least_steps": 12,
+    "informativeness.epochs": 1,
+    "informativeness.drawn_per_slide": 32,
+    "informativeness.shift_px": 4,
+    "malignancy.batch": 16,
+    "malignancy.epochs": 2,
+    "malignancy.tiles_per_slide": 8,
+    "selection.tiles": 16,
+    "adequacy.groups": 1,
+    "bags.bags": 2,
+    "bags.tiles": 8,
+    "crops.side_px": 96,
+    "crops.crops": 4,
+    "crops.judged": 4,
+}
+FOLDS = 3
+
+
+def recipe(**changes: object) -> Recipe:
+    return load_recipe("compact", SMALL | {name.replace("__", "."): value for name, value in changes.items()})
+
+
+@pytest.fixture(scope="module")
+def cohort(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cohort")
+    make_cohort(COHORT, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(cohort: Path, tmp_path_factory: pytest.TempPathFactory) -> CrossvalSummary:
+    """All rows, nothing interrupted."""
+    return crossval(cohort, recipe(), tmp_path_factory.mktemp("runs") / "whole", folds=FOLDS)
+
+
+def splits_of(run: Path) -> list[dict[str, list[str]]]:
+    found: list[dict[str, list[str]]] = json.loads((run / "splits.json").read_text())["folds"]
+    return found
+
+
+def test_every_slide_is_tested_once_by_every_method(whole: CrossvalSummary, cohort: Path) -> None:
+    entries = {e.slide_id: e for e in Cohort.read(cohort).entries}
+    rows = read_predictions(whole.predictions)
+    assert not whole.failed and not whole.skipped and not whole.left_out
+    assert {row.method for row in rows} == {method.name for method in METHODS}
+    for method in METHODS:
+        own = [row for row in rows if row.method == method.name]
+        assert sorted(row.slide_id for row in own) == sorted(entries)
+        for row in own:
+            assert row.slide_id in splits_of(whole.run)[int(row.fold)]["test"]
+            assert row.malignant == entries[row.slide_id].malignant
+            assert row.score is not None and np.isfinite(row.score)
+            assert (row.adequate is None) == ("U" not in method.labels)
+            has_category = "S" in method.labels and not method.two_heads and row.status == "ok"
+            assert (row.predicted_bethesda is not None) == has_category, method.name
+
+
+def test_folds_are_60_20_20_of_five_and_keep_patients_together(cohort: Path, tmp_path: Path) -> None:
+    entries = {e.slide_id: e for e in Cohort.read(cohort).entries}
+    only = choose_methods(["cnn"])
+    crossval(cohort, recipe(malignancy__epochs=1, malignancy__tiles_per_slide=1), tmp_path / "r", only, folds=5)
+    for split in splits_of(tmp_path / "r"):
+        assert sorted(slide for part in split.values() for slide in part) == sorted(entries)
+        sides = [{entries[i].patient for i in part} for part in split.values()]
+        assert not (sides[0] & sides[1] or sides[0] & sides[2] or sides[1] & sides[2])
+        assert [len(part) for part in split.values()] == pytest.approx([0.6 * 18, 0.2 * 18, 0.2 * 18], abs=2)
+
+
+def test_what_evaluation_needs_lies_beside_the_predictions(whole: CrossvalSummary, cohort: Path) -> None:
+    run = whole.run
+    models = json.loads((run / "models.json").read_text())
+    assert set(models) == {f"{k}/{method.name}" for k in range(FOLDS) for method in METHODS}
+    cuts = models["1/Proposed (U,Y,S)"]["cuts"]["S"]
+    assert len(cuts) == 4 and cuts == sorted(cuts)
+    assert models["1/Proposed2Heads (U,Y,S)"]["cuts"] == {} == models["1/CNN (Y,S)"]["cuts"]
+    validation = read_predictions(run / "validation.csv")
+    assert {row.slide_id for row in validation if row.fold == "2"} == set(splits_of(run)[2]["validation"])
+    stage_1 = json.loads((run / "stage1.json").read_text())
+    assert set(stage_1) == {"0", "1", "2"} and all(0.5 < row["test_auc"] <= 1 for row in stage_1.values())
+    assert json.loads((run / "crossval.json").read_text())["cohort"] == str(cohort.resolve())
+
+
+def test_a_slides_score_is_the_mean_of_its_tile_scores_kept_beside_it(whole: CrossvalSummary) -> None:
+    for row in read_predictions(whole.predictions):
+        if row.method == "Proposed (U,Y,S)":
+            values = read_tiles(whole.run / f"fold-{row.fold}" / "tiles" / f"{row.slide_id}.h5").values
+            assert row.score == pytest.approx(values["malignancy"][values["selected"]].mean(), rel=1e-4, abs=1e-5)
+            assert np.isnan(values["malignancy"][~values["selected"]]).all()
+
+
+class Interrupting:
+    """Presses Ctrl-C at one step of one stretch of work."""
+
+    def __init__(self, what: str, at: int) -> None:
+        self.what, self.at, self.seen, self.begun = what, at, 0, list[str]()
+
+    @contextmanager
+    def __call__(self, what: str, total: float, unit: str) -> Iterator[Bar]:
+        self.begun.append(what)
+        yield _Step(self, what)
+
+
+class _Step:
+    def __init__(self, owner: Interrupting, what: str) -> None:
+        self.owner, self.what = owner, what
+
+    def __call__(self, n: float, /) -> None:
+        if self.what == self.owner.what:
+            self.owner.seen += 1
+            if self.owner.seen == self.owner.at:
+                raise KeyboardInterrupt
+
+    def note(self, text: str) -> None:
+        pass
+
+
+def results(run: Path) -> dict[str, bytes]:
+    names = ("predictions.csv", "validation.csv", "models.json", "stage1.json", "splits.json")
+    return {name: (run / name).read_bytes() for name in names}
+
+
+def test_interrupted_anywhere_it_ends_the_same_and_does_nothing_twice(cohort: Path, tmp_path: Path) -> None:
+    rows = choose_methods(["noisyand", "proposed-uys"])
+    crossval(cohort, recipe(), tmp_path / "whole", rows, FOLDS)
+    for what, at in (("fold 0 · NoisyAND (U,Y,S)", 3), ("screening", 20), ("fold 1 · Proposed (U,Y,S) · test", 2)):
+        with pytest.raises(KeyboardInterrupt):
+            crossval(cohort, recipe(), tmp_path / "run", rows, FOLDS, stages=Interrupting(what, at))
+    seen = Interrupting("", 0)
+    crossval(cohort, recipe(), tmp_path / "run", rows, FOLDS, stages=seen)
+    assert results(tmp_path / "run") == results(tmp_path / "whole")
+    assert not any(what.startswith("fold 0") for what in seen.begun)
+    again = Interrupting("", 0)
+    crossval(cohort, recipe(), tmp_path / "run", rows, FOLDS, stages=again)
+    assert again.begun == ["checking"]
+
+
+def test_more_methods_may_be_added_later(whole: CrossvalSummary, cohort: Path, tmp_path: Path) -> None:
+    crossval(cohort, recipe(), tmp_path / "run", choose_methods(["proposed-uys"]), FOLDS)
+    crossval(cohort, recipe(), tmp_path / "run", choose_methods(["averagepooling"]), FOLDS)
+    both = {"Proposed (U,Y,S)", "AveragePooling (U,Y,S)"}
+    expected = [row for row in read_predictions(whole.predictions) if row.method in both]
+    assert list(read_predictions(tmp_path / "run" / "predictions.csv")) == expected
+
+
+def changed(cohort: Path, folder: Path, slides: set[str], flip: Callable[[bool | None], bool | None]) -> None:
+    """A copy of the cohort in which some slides have the pixels of another, and other labels."""
+    shutil.copytree(cohort, folder)
+    entries = Cohort.read(folder).entries
+    donor = next(entry for entry in entries if entry.slide_id not in slides)
+    for entry in entries:
+        if entry.slide_id in slides:
+            shutil.copyfile(donor.path, entry.path)
+    Cohort.write(
+        folder / "cohort.csv",
+        [replace(e, malignant=flip(e.malignant), bethesda=2) if e.slide_id in slides else e for e in entries],
+    )
+
+
+def test_nothing_of_a_test_slide_reaches_what_is_learned_or_chosen(
+    whole: CrossvalSummary, cohort: Path, tmp_path: Path
+) -> None:
+    """With other pixels and other labels for fold 0's test slides, its models, cuts and thresholds are bit for bit
+    the same."""
+    tested = set(splits_of(whole.run)[0]["test"])
+    changed(cohort, tmp_path / "c", tested, lambda malignant: not malignant)
+    rows = choose_methods(["cnn", "attentionmil-uys", "proposed-uysv"])
+    crossval(tmp_path / "c", recipe(), tmp_path / "run", rows, splits=whole.run / "splits.json")
+    for method in rows:
+        for name in ("model.safetensors", "unit.json", "history.json", "validation.csv"):
+            old, new = (run / "fold-0" / method.slug / name for run in (whole.run, tmp_path / "run"))
+            assert old.read_bytes() == new.read_bytes(), f"{method.name}: {name}"
+    before, after = ((run / "fold-0" / "proposed-uysv" / "predictions.csv") for run in (whole.run, tmp_path / "run"))
+    assert before.read_bytes() != after.read_bytes()
+
+
+def marked_cohort(folder: Path) -> Path:
+    """Each of eight patients has one corner of the colour cube on its three slides, and is malignant where that has an
+    odd number of coordinates: learned by heart it tells all, while an unseen corner looks like its neighbours, which
+    are of the other kind."""
+    make_cohort(COHORT.model_copy(update={"slides": 24, "readers": 0, "seed": 9}), folder)
+    labelled = []
+    for number, entry in enumerate(Cohort.read(folder).entries):
+        corner = np.array([number % 8 >> bit & 1 for bit in range(3)])
+        malignant = bool(corner.sum() % 2)
+        with open_slide(entry.path) as slide:
+            pixels = slide.read_region(Box(0, 0, 384, 384)).copy()
+        pixels[::2] = 255 * corner
+        tifffile.imwrite(entry.path, pixels, tile=(128, 128), photometric="rgb")
+        changes = {
+            "patient_id": f"p{number % 8}",
+            "malignant": malignant,
+            "bethesda": 6 if malignant else 2,
+            "mpp": 1.0,
+        }
+        labelled.append(replace(entry, **changes))  # type: ignore[arg-type]
+    Cohort.write(folder / "cohort.csv", labelled)
+    return folder
+
+
+def test_a_mark_that_tells_patients_apart_does_not_transfer(tmp_path: Path) -> None:
+    """Memory is worth much where other slides of a patient were trained on, and nothing where they never are."""
+    cohort = marked_cohort(tmp_path / "c")
+    plain = {"strength": 0, "hue": 0, "light": 0}
+    strong = recipe(malignancy__learning_rate=0.003, malignancy__tiles_per_slide=100, malignancy__augment=plain)
+    found = {}
+    for patients in ("together", "torn"):
+        entries = Cohort.read(cohort).entries
+        if patients == "torn":
+            entries = tuple(replace(entry, patient_id=None) for entry in entries)
+            Cohort.write(cohort / "cohort.csv", entries)
+        folds = choose_folds(entries, 4, 0, frozenset(e.slide_id for e in entries), "UY")
+        write_splits(tmp_path / "two.json", folds[:2])
+        row = choose_methods(["proposed-uy"])
+        found[patients] = mean_auc(crossval(cohort, strong, tmp_path / patients, row, splits=tmp_path / "two.json"))
+    assert found["together"] < 0.5 < 0.65 < found["torn"], "the mark can be learned, and tells when folds leak"
+
+
+def mean_auc(summary: CrossvalSummary) -> float:
+    rows = read_predictions(summary.predictions)
+    folds = [[row for row in rows if row.fold == str(k)] for k in range(summary.folds)]
+    return float(np.mean([auc([r.score or 0 for r in part], [bool(r.malignant) for r in part]) for part in folds]))
+
+
+def clam_folder(run: Path, folder: Path) -> Path:
+    folder.mkdir()
+    for k, split in enumerate(splits_of(run)):
+        columns = [split["train"], split["validation"], split["test"]]
+        with (folder / f"splits_{k}.csv").open("w", newline="") as file:
+            table = csv.writer(file)
+            table.writerow(["", "train", "val", "test"])
+            for i in range(max(map(len, columns))):
+                table.writerow([i, *(column[i] if i < len(column) else "" for column in columns)])
+    return folder
+
+
+def test_folds_may_be_given_as_clam_writes_them(whole: CrossvalSummary, cohort: Path, tmp_path: Path) -> None:
+    given = clam_folder(whole.run, tmp_path / "splits")
+    crossval(cohort, recipe(), tmp_path / "run", choose_methods(["noisyor"]), splits=given)
+    assert splits_of(tmp_path / "run") == splits_of(whole.run)
+    expected = [row for row in read_predictions(whole.predictions) if row.method == "NoisyOr (U,Y,S)"]
+    assert list(read_predictions(tmp_path / "run" / "predictions.csv")) == expected
+
+
+def test_folds_of_the_cohorts_own_column(cohort: Path, tmp_path: Path) -> None:
+    shutil.copytree(cohort, tmp_path / "c")
+    entries = Cohort.read(tmp_path / "c").entries
+    patients = sorted({e.patient for e in entries}, key=lambda p: sorted(e.slide_id for e in entries if e.patient == p))
+    Cohort.write(tmp_path / "c" / "cohort.csv", [replace(e, fold=patients.index(e.patient) % 3 + 1) for e in entries])
+    quick = recipe(malignancy__epochs=1, malignancy__tiles_per_slide=1)
+    crossval(tmp_path / "c", quick, tmp_path / "run", choose_methods(["cnn"]))
+    for k, split in enumerate(splits_of(tmp_path / "run")):
+        assert split["test"] == [e.slide_id for e in entries if patients.index(e.patient) % 3 == k]
+
+
+def test_folds_that_leak_or_name_strangers_are_refused(whole: CrossvalSummary, cohort: Path, tmp_path: Path) -> None:
+    folds = splits_of(whole.run)
+    slide = folds[0]["test"][0]
+    folds[0]["train"].append(slide)
+    folds[1]["test"] += ["stranger", slide]
+    (tmp_path / "splits.json").write_text(json.dumps({"folds": folds}))
+    with pytest.raises(TableError) as refused:
+        crossval(cohort, recipe(), tmp_path / "run", splits=tmp_path / "splits.json")
+    said = str(refused.value)
+    assert f"fold 0: patient of {slide} is in train and in test" in said
+    assert "fold 1: slide stranger is not in the cohort" in said
+    assert f"slide {slide} is tested in 2 folds" in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_other_folds_in_the_same_folder_are_refused(whole: CrossvalSummary, cohort: Path) -> None:
+    with pytest.raises(ConfigError, match="holds a run of 3 folds"):
+        crossval(cohort, recipe(), whole.run, folds=4)
+    with pytest.raises(ConfigError, match="other settings"):
+        crossval(cohort, recipe(malignancy__epochs=3), whole.run, folds=FOLDS)
+
+
+@pytest.mark.parametrize(
+    ("without", "rows", "skipped"),
+    [("annotations", {"YS"}, 14), ("bethesda", {"UY", "UV", "UYV"}, 15)],
+)
+def test_rows_whose_labels_are_missing_are_skipped_with_the_reason(
+    cohort: Path, tmp_path: Path, without: str, rows: set[str], skipped: int
+) -> None:
+    shutil.copytree(cohort, tmp_path / "c")
+    if without == "annotations":
+        shutil.rmtree(tmp_path / "c" / "annotations")
+    else:
+        entries = Cohort.read(tmp_path / "c").entries
+        Cohort.write(tmp_path / "c" / "cohort.csv", [replace(e, bethesda=None) for e in entries])
+    quick = recipe(malignancy__epochs=1, malignancy__tiles_per_slide=1)
+    summary = crossval(tmp_path / "c", quick, tmp_path / "run", folds=FOLDS)
+    assert {method.labels for method in summary.methods} == rows
+    letter = {"annotations": "U", "bethesda": "S"}[without]
+    assert len(summary.skipped) == skipped and all(f"{letter}: 0 of the 2" in why for why in summary.skipped.values())
+
+
+def test_without_malignancy_or_with_too_few_patients_there_is_nothing_to_compare(cohort: Path, tmp_path: Path) -> None:
+    shutil.copytree(cohort, tmp_path / "c")
+    entries = Cohort.read(tmp_path / "c").entries
+    with pytest.raises(ConfigError, match="patients cannot be dealt into 40 parts"):
+        crossval(tmp_path / "c", recipe(), tmp_path / "run", folds=40)
+    with pytest.raises(ConfigError, match="2 folds: give at least 3"):
+        crossval(tmp_path / "c", recipe(), tmp_path / "run", folds=2)
+    Cohort.write(tmp_path / "c" / "cohort.csv", [replace(e, malignant=None) for e in entries])
+    with pytest.raises(ConfigError, match="telling malignant from benign"):
+        crossval(tmp_path / "c", recipe(), tmp_path / "run", folds=FOLDS)
+    assert not (tmp_path / "run").exists()
+
+
+def test_one_unreadable_slide_is_a_failed_row_of_every_method(cohort: Path, tmp_path: Path) -> None:
+    shutil.copytree(cohort, tmp_path / "c")
+    bad = Cohort.read(tmp_path / "c").entries[4]
+    plan = crossval(cohort, recipe(), tmp_path / "first", choose_methods(["cnn"]), FOLDS)
+    bad.path.write_bytes(b"this is no slide")
+    rows = choose_methods(["cnn", "proposed-uy"])
+    summary = crossval(tmp_path / "c", recipe(), tmp_path / "run", rows, splits=plan.run / "splits.json")
+    assert list(summary.left_out) == [bad.slide_id]
+    found = [row for row in read_predictions(summary.predictions) if row.slide_id == bad.slide_id]
+    assert [(row.method, row.status, row.score) for row in found] == [(m.name, "failed", None) for m in rows]
+    assert all("not a slide of any known kind" in row.error for row in found)
+
+
+def test_methods_are_chosen_by_row_family_or_labels() -> None:
+    assert len(METHODS) == 18 == len({m.slug for m in METHODS})
+    assert [m.name for m in choose_methods(["Proposed (U,Y,S)", "cnn"])] == ["CNN (Y,S)", "Proposed (U,Y,S)"]
+    assert [m.labels for m in choose_methods(["proposed"])] == ["UY", "US", "UV", "UYV", "USV", "UYS", "UYSV"]
+    assert {m.family for m in choose_methods(labels=["ys"])} == {"CNN", "NoisyAND", "AttentionMIL", "GatedAttentionMIL"}
+    with pytest.raises(ConfigError, match="--methods clam: no such method"):
+        choose_methods(["clam"])
+    with pytest.raises(ConfigError, match="--labels UY: none of the chosen methods"):
+        choose_methods(["cnn"], ["UY"])
