@@ -80,7 +80,7 @@ def _flag(text: str) -> bool:
     return text == "1"
 
 
-def _status(text: str) -> Status:
+def parse_status(text: str) -> Status:
     for status in get_args(Status):
         if text == status:
             return status  # type: ignore[no-any-return]
@@ -91,7 +91,7 @@ _READ: Mapping[str, Callable[[str], Any]] = {
     **dict.fromkeys(("malignant", "predicted_malignant", "adequate"), _flag),
     **dict.fromkeys(("bethesda", "predicted_bethesda", "informative_tiles"), int),
     **dict.fromkeys(("score", "probability"), float),
-    "status": _status,
+    "status": parse_status,
 }
 _TEXTS = ("slide_id", "fold", "method", "error")
 

@@ -61,8 +61,6 @@ class ReadersAnalysis:
     combinations: tuple[Combination, ...]
     curves: Mapping[str, Curves]
     """Of each reader on the slides read, and of the algorithm on all that any reader read."""
-    unknown_slides: Mapping[str, int]
-    """Slides of each reader that nobody predicted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,11 +187,6 @@ def _readers(material: Material, reference: str, settings: EvaluateSettings) -> 
         agreements=pair_agreements(({ALGORITHM: categories} if categories else {}) | said, patients, how),
         combinations=combine_with_readers(categories, readers, truth, patients, how) if categories else (),
         curves={name: _curves(by_slide, truth) for name, by_slide in (beside | said).items()},
-        unknown_slides={
-            reader.name: len(reader.categories.keys() - truth.keys())
-            for reader in material.readers
-            if reader.categories.keys() - truth.keys()
-        },
     )
 
 
@@ -228,19 +221,31 @@ def _gaps(analysis: Analysis, material: Material) -> list[str]:
         gaps.append(
             "no validation predictions: no operating points, no conformal sets; test slides must not choose them"
         )
+    elif own.operating is None and not missing_kind(truth):
+        gaps.append(f"no validation predictions of {own.name} in its own folds: no operating points of it")
     if own.after is None:
         gaps.append(f"{own.name} gives no probabilities: no calibration, no decision curve")
     if not any(c in TRAINABLE_BETHESDA for c in material.bethesda.values()):
         gaps.append("no slide has a reported TBS: no agreement with it, no conformal sets, no figures for TBS 3–5")
     elif own.confusion.n == 0:
         gaps.append(f"{own.name} gives no TBS: no agreement, no combination with readers")
-    if not material.readers:
-        gaps.append("no readers: no comparison with them, no combination")
-    gaps += [
-        f"{reader.name} read one slide: nothing can be compared"
-        for reader in material.readers
-        if len(reader.categories) == 1
-    ]
+    gaps += _reader_gaps(material)
     gaps += [f"{method.name}: {note}" for method in analysis.methods for note in method.notes]
     gaps += [f"{name} was not run: {why}" for name, why in analysis.skipped.items()]
+    return gaps
+
+
+def _reader_gaps(material: Material) -> list[str]:
+    if not material.readers:
+        return ["no readers: no comparison with them, no combination"]
+    predicted = material.malignant.keys()
+    gaps = []
+    for reader in material.readers:
+        read, other = len(reader.categories.keys() & predicted), len(reader.categories.keys() - predicted)
+        said = (
+            (read < 2, f"{read or 'no'} slide that was predicted: nothing can be compared"),
+            (other > 0, f"{other} slides that were not predicted: left out"),
+            (len(reader.inadequate) > 0, f"{len(reader.inadequate)} slides as TBS 1: left out"),
+        )
+        gaps += [f"reader {reader.name} read {what}" for so, what in said if so]
     return gaps

@@ -15,7 +15,7 @@ from aspirate.core.predictions import Prediction
 from aspirate.core.progress import Stages, silent_stages
 from aspirate.core.records import Annotation
 from aspirate.core.store import atomic_path, write_json, write_text
-from aspirate.core.tile_file import TileTable, read_tiles
+from aspirate.core.tile_file import TileTable
 from aspirate.evaluation.analysis import Analysis, analyse
 from aspirate.evaluation.material import EvaluateSettings, Learned, Material, TileFacts
 from aspirate.evaluation.metrics import as_json
@@ -27,7 +27,7 @@ from aspirate.slides.annotations import AnnotationIndex
 from aspirate.slides.cohort import Cohort
 from aspirate.workflow.prediction_tables import read_any_predictions, read_readers
 from aspirate.workflow.report_page import write_report
-from aspirate.workflow.report_pictures import collect_pictures, tiles_path
+from aspirate.workflow.report_pictures import collect_pictures, fold_tiles
 
 BINS = 50
 """Of the histogram of informativeness."""
@@ -179,16 +179,16 @@ def _marks(cohort: Cohort, notes: list[str]) -> dict[str, tuple[Annotation, ...]
 
 def tile_facts(run: Path, rows: tuple[Prediction, ...]) -> tuple[TileFacts, ...]:
     """Of each test slide whose tiles are kept, as its own fold saw them."""
-    paths = (tiles_path(run, row) for row in sorted(rows, key=lambda row: row.slide_id))
-    return tuple(facts_of(read_tiles(path)) for path in paths if path.exists())
+    found = ((row.slide_id, fold_tiles(run, row)) for row in sorted(rows, key=lambda row: row.slide_id))
+    return tuple(facts_of(slide_id, tiles) for slide_id, tiles in found if tiles is not None)
 
 
-def facts_of(tiles: TileTable) -> TileFacts:
+def facts_of(slide_id: str, tiles: TileTable) -> TileFacts:
     informativeness = tiles.values["informativeness"]
     scores = tiles.values.get("malignancy", np.empty(0))
     scores = scores[np.isfinite(scores)].astype(np.float64)
     return TileFacts(
-        slide_id=tiles.slide_id,
+        slide_id=slide_id,
         informativeness=tuple(np.histogram(informativeness, bins=BINS, range=(0, 1))[0].tolist()),
         informative=int((informativeness > 0.5).sum()),
         judged=len(scores),

@@ -6,11 +6,11 @@ and CLAM's `slide_id,Y,Y_hat,p_0,p_1`.
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from aspirate.core.errors import TableError
 from aspirate.core.labels import parse_bethesda, parse_malignant
-from aspirate.core.predictions import COLUMNS, Prediction, Status
+from aspirate.core.predictions import COLUMNS, Prediction, parse_status
 from aspirate.evaluation.readers import Reader, readers_from
 from aspirate.slides.table import Table, fit, missing_column, read_table
 
@@ -64,19 +64,12 @@ def _count(text: str) -> int:
     return int(_number(text))
 
 
-def _status(text: str) -> Status:
-    for status in get_args(Status):
-        if text == status:
-            return status  # type: ignore[no-any-return]
-    raise ValueError(f"expected one of {', '.join(get_args(Status))}")
-
-
 _READ: Mapping[str, Callable[[str], Any]] = {
     **dict.fromkeys(("malignant", "predicted_malignant", "adequate"), parse_malignant),
     **dict.fromkeys(("bethesda", "predicted_bethesda"), parse_bethesda),
     **dict.fromkeys(("score", "probability"), _number),
     "informative_tiles": _count,
-    "status": _status,
+    "status": parse_status,
 }
 
 

@@ -54,32 +54,38 @@ class Pictures:
     """What could not be shown."""
 
 
-def tiles_path(run: Path, row: Prediction) -> Path:
-    """Where a cross-validation keeps what a fold said of the tiles of a slide."""
-    return run / f"fold-{row.fold}" / TILE_FOLDER / f"{row.slide_id}.h5"
+def fold_tiles(run: Path, row: Prediction) -> TileTable | None:
+    """What a fold of a run said of the tiles of one of its test slides; None where it was not kept whole."""
+    try:
+        tiles = read_tiles(run / f"fold-{row.fold}" / TILE_FOLDER / f"{row.slide_id}.h5")
+    except AspirateError:
+        return None
+    return tiles if "informativeness" in tiles.values else None
 
 
 def collect_pictures(run: Path, rows: Sequence[Prediction], entries: Mapping[str, SlideEntry]) -> Pictures:
     """Of the test slides of one method in a run's folder."""
-    shown = [row for row in usable(rows) if row.slide_id in entries and tiles_path(run, row).exists()]
+    shown = [row for row in usable(rows) if row.slide_id in entries]
     maps: list[HeatMap] = []
     unreadable: set[str] = set()
     for caption, row in telling_slides(shown).items():
-        try:
-            maps.append(_heat_map(run, row, entries[row.slide_id], caption))
-        except AspirateError:
-            unreadable.add(row.slide_id)
+        tiles = fold_tiles(run, row)
+        if tiles is not None:
+            try:
+                maps.append(_heat_map(tiles, row, entries[row.slide_id], caption))
+            except AspirateError:
+                unreadable.add(row.slide_id)
     gallery: dict[int, tuple[GalleryTile, ...]] = {}
     for category in TRAINABLE_BETHESDA:
         own = [row for row in shown if row.bethesda == category]
-        tiles: list[GalleryTile] = []
-        for row, places in _most_informative(run, own).items():
+        found: list[GalleryTile] = []
+        for place in most_informative(run, own):
             try:
-                tiles += _tiles(read_tiles(tiles_path(run, row)), row, entries[row.slide_id], places)
+                found.append(_gallery_tile(place, entries[place.row.slide_id]))
             except AspirateError:
-                unreadable.add(row.slide_id)
-        if tiles:
-            gallery[category] = tuple(tiles)
+                unreadable.add(place.row.slide_id)
+        if found:
+            gallery[category] = tuple(found)
     return Pictures(tuple(maps), gallery, _note(sorted(unreadable)))
 
 
@@ -93,13 +99,12 @@ def _note(unreadable: Sequence[str]) -> tuple[str, ...]:
 def telling_slides(rows: Sequence[Prediction]) -> dict[str, Prediction]:
     """By what they show: the clearest of each kind, and the gravest error of each, if any."""
     chosen: dict[str, Prediction] = {}
-    for kind, name in ((False, "benign"), (True, "malignant")):
-        own = sorted((row for row in rows if row.malignant is kind), key=_said)
-        if own:
-            clearest, gravest = (own[-1], own[0]) if kind else (own[0], own[-1])
-            chosen[f"{name}, and clearly so"] = clearest
-            if gravest.predicted_malignant is not None and gravest.predicted_malignant is not kind:
-                chosen[f"{name}, but called {'benign' if kind else 'malignant'}"] = gravest
+    for kind, name, other in ((False, "benign", "malignant"), (True, "malignant", "benign")):
+        own = sorted((row for row in rows if row.malignant is kind), key=_said, reverse=kind)
+        if own and own[0].predicted_malignant is not (not kind):
+            chosen[f"{name}, and clearly so"] = own[0]
+        if own and own[-1].predicted_malignant is (not kind):
+            chosen[f"{name}, but called {other}"] = own[-1]
     return chosen
 
 
@@ -107,8 +112,7 @@ def _said(row: Prediction) -> float:
     return row.probability if row.probability is not None else row.score or 0.0
 
 
-def _heat_map(run: Path, row: Prediction, entry: SlideEntry, caption: str) -> HeatMap:
-    tiles = read_tiles(tiles_path(run, row))
+def _heat_map(tiles: TileTable, row: Prediction, entry: SlideEntry, caption: str) -> HeatMap:
     with open_slide(entry.path, mpp=entry.mpp, name=entry.slide_id) as slide:
         overview = slide.thumbnail(OVERVIEW_PX)
         values = value_image(tiles, tiles.values["informativeness"], slide.size_px0, overview.shape[:2])
@@ -117,28 +121,35 @@ def _heat_map(run: Path, row: Prediction, entry: SlideEntry, caption: str) -> He
     return HeatMap(row.slide_id, "; ".join(parts), jpeg(overview), jpeg(overlay(overview, values)))
 
 
-def _most_informative(run: Path, rows: Sequence[Prediction]) -> dict[Prediction, NDArray[np.int64]]:
-    """Places of the tiles to show, by slide; the slide with the most informative tile first."""
-    found: list[tuple[float, str, int, Prediction]] = []
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A tile to show."""
+
+    row: Prediction
+    informativeness: float
+    corner_px0: tuple[int, int]
+    side_px0: int
+
+
+def most_informative(run: Path, rows: Sequence[Prediction]) -> list[Place]:
+    """The highest of all these slides, a few of each; the first is the highest."""
+    found: list[Place] = []
     for row in rows:
-        values = read_tiles(tiles_path(run, row)).values["informativeness"]
-        best = np.argsort(-values, kind="stable")[:TILES_PER_SLIDE]
-        found += [(-float(values[i]), row.slide_id, int(i), row) for i in best]
-    chosen: dict[Prediction, list[int]] = {}
-    for _, _, place, row in sorted(found, key=lambda one: one[:3])[:TILES]:
-        chosen.setdefault(row, []).append(place)
-    return {row: np.array(places) for row, places in chosen.items()}
+        tiles = fold_tiles(run, row)
+        if tiles is not None:
+            values = tiles.values["informativeness"]
+            for i in np.argsort(-values, kind="stable")[:TILES_PER_SLIDE]:
+                x, y = tiles.corners_px0[i].tolist()
+                found.append(Place(row, float(values[i]), (x, y), tiles.side_px0))
+    return sorted(found, key=lambda place: (-place.informativeness, place.row.slide_id))[:TILES]
 
 
-def _tiles(tiles: TileTable, row: Prediction, entry: SlideEntry, places: NDArray[np.int64]) -> list[GalleryTile]:
+def _gallery_tile(place: Place, entry: SlideEntry) -> GalleryTile:
     with open_slide(entry.path, mpp=entry.mpp, name=entry.slide_id) as slide:
-        pixels = slide.read_squares(tiles.corners_px0[places], tiles.side_px0, TILE_PX)
-    kind = "malignant" if row.malignant else "benign"
-    said = tiles.values["informativeness"][places]
-    return [
-        GalleryTile(row.slide_id, f"{row.slide_id}, {kind}, informativeness {value:.2f}", jpeg(picture))
-        for value, picture in zip(said.tolist(), pixels, strict=True)
-    ]
+        pixels = slide.read_squares([place.corner_px0], place.side_px0, TILE_PX)[0]
+    kind = "malignant" if place.row.malignant else "benign"
+    caption = f"{entry.slide_id}, {kind}, informativeness {place.informativeness:.2f}"
+    return GalleryTile(entry.slide_id, caption, jpeg(pixels))
 
 
 def jpeg(picture: NDArray[np.uint8]) -> bytes:
