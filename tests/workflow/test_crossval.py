@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tifffile
+from sklearn.metrics import roc_auc_score
 
 from aspirate.core.errors import ConfigError, TableError
 from aspirate.core.geometry import Box
@@ -19,11 +20,13 @@ from aspirate.core.progress import Bar
 from aspirate.core.ranking import auc
 from aspirate.core.tile_file import read_tiles
 from aspirate.evaluation.splits import choose_folds
+from aspirate.slides.annotations import AnnotationIndex
 from aspirate.slides.cohort import Cohort
 from aspirate.slides.reader import open_slide
 from aspirate.synth.cohort import make_cohort
 from aspirate.synth.settings import SynthSettings
 from aspirate.workflow.crossval import CrossvalSummary, crossval
+from aspirate.workflow.learning_curve import learning_curve
 from aspirate.workflow.methods import METHODS, choose_methods
 from aspirate.workflow.recipe import Recipe, load_recipe
 from aspirate.workflow.splits_file import write_splits
@@ -353,6 +356,26 @@ def test_one_unreadable_slide_is_a_failed_row_of_every_method(cohort: Path, tmp_
     found = [row for row in read_predictions(summary.predictions) if row.slide_id == bad.slide_id]
     assert [(row.method, row.status, row.score) for row in found] == [(m.name, "failed", None) for m in rows]
     assert all("not a slide of any known kind" in row.error for row in found)
+
+
+def test_a_learning_curve_uses_parts_of_the_annotations_on_the_same_folds(
+    whole: CrossvalSummary, cohort: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(whole.run, run)
+    path, failed = learning_curve(cohort, recipe(), run)
+    with path.open() as file:
+        rows = list(csv.DictReader(file))
+    assert {float(row["share"]) for row in rows} >= {1 / 4, 1 / 2, 1.0}
+    assert all("no slide to" in why for why in failed.values()), "a sixteenth of so few may be none"
+    counts = {(row["share"], row["fold"]): int(row["annotations"]) for row in rows}
+    index = AnnotationIndex.of(cohort)
+    for k, split in enumerate(splits_of(run)):
+        assert counts["1", str(k)] == sum(len(index.read(i)) for i in split["train"])
+        assert 0 < counts["0.25", str(k)] < counts["0.5", str(k)] < counts["1", str(k)]
+    own = [row for row in read_predictions(whole.predictions) if row.method == "Proposed (U,Y,S)" and row.fold == "1"]
+    expected = roc_auc_score([row.malignant for row in own], [row.score for row in own])
+    assert float(next(r["auc"] for r in rows if r["share"] == "1" and r["fold"] == "1")) == pytest.approx(expected)
 
 
 def test_methods_are_chosen_by_row_family_or_labels() -> None:

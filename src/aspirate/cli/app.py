@@ -219,6 +219,12 @@ def crossval(
     splits: Annotated[
         Path | None, typer.Option(help="Folds to use: a splits.json, or a folder of CLAM's splits_<k>.csv.")
     ] = None,
+    only: Annotated[
+        list[int] | None, typer.Option("--fold", help="Only this fold, now; may be repeated. Processes may share RUN.")
+    ] = None,
+    curve: Annotated[
+        bool, typer.Option("--learning-curve", help="Then train anew with a half … a sixteenth of the annotations.")
+    ] = False,
     recipe: Annotated[str, typer.Option(help="compact, paper, or a TOML file.")] = "compact",
     changes: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting, as malignancy.epochs=5.")
@@ -234,7 +240,11 @@ def crossval(
     view = GridView()
     rows = choose_methods(methods or (), labels or ())
     chosen = load_recipe(recipe, parse_changes(changes or []))
-    summary = crossval_(cohort, chosen, run, rows, folds, splits, view.stages, view.plan)
+    summary = crossval_(cohort, chosen, run, rows, folds, splits, only or (), view.stages, view.plan)
+    if curve:
+        from aspirate.workflow.learning_curve import learning_curve
+
+        summary.failed |= learning_curve(cohort, chosen, run, view.stages)[1]
     for name, why in summary.skipped.items():
         err.print(f"skipped {name}: {why}", markup=False)
     for slide_id, why in summary.left_out.items():

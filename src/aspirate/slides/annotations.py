@@ -8,6 +8,7 @@
 A slide annotated in two of them is an error: a union would count every place twice.
 """
 
+import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ class AnnotationIndex:
 
     files: Mapping[str, tuple[Path, ...]]
     rows: Mapping[str, tuple[Annotation, ...]]
+    share: float = 1.0
+    """Below 1, so much of the annotations is read, chosen by chance but always the same; less is a part of more."""
 
     @classmethod
     def of(cls, folder: Path) -> "AnnotationIndex":
@@ -49,6 +52,11 @@ class AnnotationIndex:
 
     def read(self, slide_id: str, bounds_px0: tuple[float, float] = (0, 0)) -> tuple[Annotation, ...]:
         """A slide's annotations in level-0 pixels; `bounds_px0` is where QuPath's pixels begin."""
+        found = self._read(slide_id, bounds_px0)
+        drawn = random.Random(slide_id)
+        return tuple(annotation for annotation in found if drawn.random() < self.share)
+
+    def _read(self, slide_id: str, bounds_px0: tuple[float, float]) -> tuple[Annotation, ...]:
         files = self.files.get(slide_id, ())
         sources = [path.name for path in files] + [ANNOTATION_TABLE] * (slide_id in self.rows)
         if len(sources) > 1:

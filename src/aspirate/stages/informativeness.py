@@ -17,6 +17,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from aspirate.core.errors import AspirateError
 from aspirate.core.geometry import TileGrid
 from aspirate.core.ranking import auc
 from aspirate.core.records import Annotation
@@ -114,6 +115,9 @@ class InformativenessLearner:
         self.drawn = [f"{name}.{DRAWN}" for name in train]
         self.marked = _rows(bank, [f"{name}.{MARKED}" for name in train])
         self.held = list(validation)
+        for use, names in (("learn from", train), ("validate on", validation)):
+            if not any(bank.has(f"{name}.{MARKED}") for name in names):
+                raise AspirateError(f"stage 1: no slide to {use} has an annotation; annotate more slides")
         self.module = seeded(seed, lambda: TileNet(settings.encoder, side_px))
 
     def _centre(self, patches: NDArray[np.uint8]) -> NDArray[np.uint8]:

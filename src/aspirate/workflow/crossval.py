@@ -8,7 +8,7 @@ models.json stage1.json crossval.json         cuts and thresholds; stage 1's fig
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -60,17 +60,24 @@ def crossval(
     methods: Sequence[Method] = METHODS,
     folds: int = 5,
     splits: Path | None = None,
+    only: Sequence[int] = (),
     stages: Stages = silent_stages,
     plan: Callable[[tuple[Method, ...], int], GridWatch] = lambda methods, folds: no_watch,
+    annotations: float = 1.0,
 ) -> CrossvalSummary:
-    """`splits` is a file of folds to use instead of dealing them; `plan` is told the grid and gives who watches it."""
+    """`splits` is a file of folds to use instead of dealing them; `only` are the folds to do now, all by default, so
+    that several processes may share a run; `plan` is told the grid and gives who watches it; `annotations` is the share
+    of them that is learned from."""
     folder = RunFolder(run)
     cohort = Cohort.read(cohort_path)
     with stages("checking", len(cohort.entries), "slides") as advance:
         examination = examine(cohort_path, advance=advance)
     able, skipped = divide(methods, examination)
     slides = Slides.of(cohort, examination)
+    slides.annotations = replace(slides.annotations, share=annotations)
     chosen = _splits(folder, cohort, slides, recipe, folds, able, splits)
+    if unknown := sorted(set(only) - set(range(len(chosen)))):
+        raise ConfigError(f"--fold {unknown[0]}: there are folds 0 to {len(chosen) - 1}")
     folder.claim(recipe, cohort_fingerprint(cohort, slides.annotations))
     write_splits(folder.splits, chosen)
     summary = CrossvalSummary(run, folder.predictions, able, len(chosen), skipped, left_out=dict(slides.failures))
@@ -78,6 +85,8 @@ def crossval(
     watch, compute, shared = plan(able, len(chosen)), choose_compute(recipe.precision), TileBank(folder.cache)
     with Shelf() as shelf:
         for number, split in enumerate(chosen):
+            if only and number not in only:
+                continue
             own = RunFolder(run / f"fold-{number}")
             first = FirstStage(slides.copy(), split, recipe, own, compute, stages, shared)
             fold = Fold(number, first)

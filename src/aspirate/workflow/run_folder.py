@@ -107,4 +107,6 @@ def cohort_fingerprint(cohort: Cohort, annotations: AnnotationIndex) -> str:
             digest.update(path.read_bytes())
         for mark in annotations.rows.get(slide_id, ()):
             digest.update(f"{mark.geometry_px0.wkt} {mark.abnormality}\n".encode())
+    if annotations.share < 1:
+        digest.update(f"{annotations.share}\n".encode())
     return digest.hexdigest()[:16]
