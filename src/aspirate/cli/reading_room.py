@@ -19,6 +19,7 @@ def serve(
         Path | None, typer.Option(metavar="FILE", help="Readers with passwords, as `aspirate reader` makes it.")
     ] = None,
     desk: Annotated[Path | None, typer.Option(help="Where readings are kept.", show_default="the first place")] = None,
+    blind: Annotated[bool, typer.Option("--blind", help="Begin in reading mode: no result before one's own.")] = False,
     mpp: Annotated[float | None, typer.Option(help="Micrometres per pixel for slides that have none.")] = None,
     method: Annotated[str, typer.Option(help="Whose predictions, where a table has several.")] = "",
     file_names: Annotated[
@@ -36,7 +37,7 @@ def serve(
     address, accounts = Address(host, port), read_accounts(readers) if readers else {}
     refuse_open_door(address, accounts)
     served = find(places, mpp, file_names, method)
-    sessions, kept = Sessions(accounts), Desk(desk or served.desk)
+    sessions, kept = Sessions(accounts, blind), Desk(desk or served.desk)
     with listen(address) as door:
         address = replace(address, port=door.getsockname()[1])
         out.print(f"{len(served.slides)} slides; what readers enter is kept in {kept.path}", markup=False)

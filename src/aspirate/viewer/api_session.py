@@ -33,8 +33,12 @@ def sign_in(given: messages.SignIn, request: Request, response: Response, sessio
 
 
 @router.get("/session")
-def session(session: Who, request: Request) -> messages.Session:
-    return _described(session, request)
+def session(request: Request, sessions: TheSessions) -> messages.Session | messages.SignedOut:
+    """Who is reading; to a stranger, only how to come in."""
+    known: Session | None = request.scope.get("session")
+    if known is None:
+        return messages.SignedOut(accounts=bool(sessions.accounts), version=__version__)
+    return _described(known, request)
 
 
 @router.patch("/session")

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Path, Response
+from fastapi import APIRouter, Header, Path, Query, Response
 
 from aspirate.viewer import messages
 from aspirate.viewer.asking import REFUSALS, TheRoom, TheSlide, Who
@@ -70,6 +70,7 @@ def square(
     y: Annotated[int, Path(ge=0, le=10**7)],
     slide: TheSlide,
     room: TheRoom,
+    around: Annotated[int, Query(ge=1, le=9)] = 1,
 ) -> Response:
-    """One of the model's tiles by its corner, small."""
-    return Response(room.square(slide, x, y), media_type="image/jpeg", headers={"Cache-Control": PICTURES_KEPT})
+    """One of the model's tiles by its corner, small; or in the middle of so many tiles by so many."""
+    return Response(room.square(slide, x, y, around), media_type="image/jpeg", headers={"Cache-Control": PICTURES_KEPT})

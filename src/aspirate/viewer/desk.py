@@ -89,8 +89,7 @@ class Desk:
 
     def give_reading(self, slide_id: str, reader: str, bethesda: int, comment: str) -> Reading:
         with self.transaction() as connection:
-            where = "SELECT 1 FROM shown WHERE slide_id = ? AND reader = ?"
-            blind = connection.execute(where, (slide_id, reader)).fetchone() is None
+            blind = not self.was_shown(slide_id, reader)
             reading = Reading(slide_id, reader, bethesda, comment, now(), blind)
             connection.execute(
                 "INSERT INTO readings (slide_id, reader, bethesda, comment, time, blind) VALUES (?, ?, ?, ?, ?, ?)",
@@ -109,6 +108,9 @@ class Desk:
             Reading(str(s), str(r), int(str(b)), str(comment), str(time), bool(blind))
             for s, r, b, comment, time, blind in found
         ]
+
+    def was_shown(self, slide_id: str, reader: str) -> bool:
+        return bool(self.rows("SELECT 1 FROM shown WHERE slide_id = ? AND reader = ?", (slide_id, reader)))
 
     def note_shown(self, slide_ids: Iterable[str], reader: str) -> None:
         """Before the algorithm's results of these slides are sent to the reader."""

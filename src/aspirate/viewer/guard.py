@@ -13,9 +13,9 @@ from aspirate.viewer.sessions import Session, Sessions
 LARGEST_BODY = 64 * 1024
 LARGEST_UPLOAD = 16 * 2**20
 UPLOAD_SUFFIX = "/marks.geojson"
-OPEN_PATHS = frozenset({"/", "/sign-in", "/api/sign-in"})
-OPEN_FOLDER = "/static/"
-"""The program itself, without a word of any slide."""
+OPEN_PATHS = frozenset({"/", "/queue", "/api/sign-in", "/api/session"})
+OPEN_FOLDERS = ("/static/", "/slide/")
+"""Pages of the program, without a word of any slide, and the way in."""
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
@@ -77,7 +77,7 @@ class Guard:
             return 421, "called by another name than this server's; use the address that was printed"
         if method in WRITES and urlsplit(headers.get("origin", f"//{host}")).netloc != host:
             return 403, "sent by a page of another site; open the reading room itself"
-        if path in OPEN_PATHS or path.startswith(OPEN_FOLDER):
+        if path.startswith(OPEN_FOLDERS) or (path in OPEN_PATHS and method in ("GET", "POST")):
             return None
         if session is None:
             return 401, "sign in first, with the address that the server printed"

@@ -35,6 +35,13 @@ class Session(Message):
     version: str
 
 
+class SignedOut(Message):
+    """What a browser must know before anyone has signed in."""
+
+    accounts: bool
+    version: str
+
+
 class SignIn(Message):
     name: Annotated[str, Field(max_length=60)]
     password: Annotated[str, Field(max_length=1000)]
@@ -120,6 +127,8 @@ class SlideView(Message):
     pyramid: PyramidShape | None
     result: Result | None
     model: ModelNote | None
+    blind: bool
+    """Whether a reading given now would be one."""
     readings: list[Reading]
     """One's own, and others' for an admin who may see the result."""
     combined: list[Combination]

@@ -24,7 +24,7 @@ from aspirate.viewer.suggestions import spread, uncertain
 from aspirate.workflow.heat_map import css_colours
 
 THUMBNAIL_PX = 240
-SQUARE_PX = 160
+SQUARE_PX, LARGE_SQUARE_PX = 160, 640
 SUGGESTED_SLIDES = 40
 """Of many slides, those looked through for one list of suggestions."""
 
@@ -101,6 +101,7 @@ class Room:
             pyramid=shape,
             result=None if hidden else result_of(slide.prediction),
             model=None if hidden else self._model(),
+            blind=not self.desk.was_shown(slide.slide_id, session.reader),
             readings=[_reading(reading) for reading in readings],
             combined=combinations(slide, own[-1] if own else None),
             marks_kept="the cohort's annotations, where training finds them"
@@ -174,14 +175,19 @@ class Room:
             colours=css_colours(),
         )
 
-    def square(self, slide: ServedSlide, x_px0: int, y_px0: int) -> bytes:
-        """One tile as a small picture, for the rail."""
+    def square(self, slide: ServedSlide, x_px0: int, y_px0: int, around: int = 1) -> bytes:
+        """One tile as a small picture, or in the middle of `around` × `around` tiles."""
         side_px0 = self.table(slide).side_px0
+        margin_px0 = side_px0 * (around - 1) // 2
         with self.open_slides.lease(slide) as (pyramid, fingerprint):
-            key = f"{slide.name}/{fingerprint}/square/{x_px0}/{y_px0}"
+            key = f"{slide.name}/{fingerprint}/square/{x_px0}/{y_px0}/{around}"
             kept = self.open_slides.cache.get(key)
             if kept is None:
-                kept = jpeg(pyramid.slide.read_squares([(x_px0, y_px0)], side_px0, SQUARE_PX)[0])
+                corner, side_px = (
+                    (x_px0 - margin_px0, y_px0 - margin_px0),
+                    SQUARE_PX if around == 1 else LARGE_SQUARE_PX,
+                )
+                kept = jpeg(pyramid.slide.read_squares([corner], side_px0 * around, side_px)[0])
                 self.open_slides.cache.put(key, kept)
             return kept
 

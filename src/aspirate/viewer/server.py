@@ -58,8 +58,8 @@ def refuse_open_door(address: Address, accounts: dict[str, Account]) -> None:
 def refuse_missing_pages() -> None:
     if not (STATIC / "index.html").is_file():
         raise ConfigError(
-            "the pages of the reading room were not built: install Node 20.19 or newer with npm, then install this "
-            "package again (make setup, or pip install -e .)"
+            "the pages of the reading room were not built, for want of npm: install Node 18 or newer with npm, "
+            "then this package again (pip install -e ., or make clean setup)"
         )
 
 

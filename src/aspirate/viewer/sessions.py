@@ -31,8 +31,11 @@ class Session:
 
 
 class Sessions:
-    def __init__(self, accounts: Mapping[str, Account]) -> None:
+    """`blind` lets also admins begin in reading mode, so that no result is shown before they ask."""
+
+    def __init__(self, accounts: Mapping[str, Account], blind: bool = False) -> None:
         self.accounts = accounts
+        self._first_mode: Mode = "reading" if blind else "review"
         self.token = secrets.token_urlsafe(24)
         self._key = secrets.token_bytes(32)
         self._signer = URLSafeTimedSerializer(self._key, salt="session")
@@ -43,7 +46,7 @@ class Sessions:
         """Where readers have no passwords, the token of the printed address opens the room."""
         if self.accounts or not hmac.compare_digest(token.encode(), self.token.encode()):
             return None
-        return Session(secrets.token_urlsafe(12), DEFAULT_READER, "admin", "review")
+        return Session(secrets.token_urlsafe(12), DEFAULT_READER, "admin", self._first_mode)
 
     def by_password(self, name: str, password: str) -> Session | None:
         with self._lock:
@@ -56,7 +59,7 @@ class Sessions:
                 if name in self.accounts:  # a bound on what strangers can fill
                     self._wrong[name] = [*recent, time.monotonic()]
             return None
-        mode: Mode = "review" if account.role == "admin" else "reading"
+        mode: Mode = self._first_mode if account.role == "admin" else "reading"
         return Session(secrets.token_urlsafe(12), account.name, account.role, mode)
 
     def changed(self, session: Session, reader: str | None, mode: Mode | None) -> Session:
