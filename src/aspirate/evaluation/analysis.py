@@ -244,8 +244,8 @@ def _reader_gaps(material: Material) -> list[str]:
         read, other = len(reader.categories.keys() & predicted), len(reader.categories.keys() - predicted)
         said = (
             (read < 2, f"{read or 'no'} slide that was predicted: nothing can be compared"),
-            (other > 0, f"{other} slides that were not predicted: left out"),
-            (len(reader.inadequate) > 0, f"{len(reader.inadequate)} slides as TBS 1: left out"),
+            (other > 0, f"slides that were not predicted ({other}): left out"),
+            (len(reader.inadequate) > 0, f"slides as TBS 1 ({len(reader.inadequate)}): left out"),
         )
         gaps += [f"reader {reader.name} read {what}" for so, what in said if so]
     return gaps

@@ -54,6 +54,8 @@ def drawn(name: str, title: str, caption: str, draw: Callable[[], Figure]) -> Dr
     """Without date or address, so that the same figure is the same bytes."""
     with matplotlib.rc_context(STYLE):
         figure = draw()
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # laid out once, not again for each format
         svg, pdf = StringIO(), BytesIO()
         figure.savefig(svg, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
         figure.savefig(pdf, format="pdf", metadata=dict.fromkeys(("Creator", "Producer", "CreationDate")))

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from aspirate.core.records import Annotation
 from aspirate.core.store import atomic_path, write_json, write_text
 from aspirate.core.tile_file import TileTable
 from aspirate.evaluation.analysis import Analysis, analyse
-from aspirate.evaluation.material import EvaluateSettings, Learned, Material, TileFacts
+from aspirate.evaluation.material import EvaluateSettings, Learned, Material, TileFacts, brought_together
 from aspirate.evaluation.metrics import as_json
 from aspirate.evaluation.readers import readers_of
 from aspirate.evaluation.report_tables import tables
@@ -28,6 +28,9 @@ from aspirate.slides.cohort import Cohort
 from aspirate.workflow.prediction_tables import read_any_predictions, read_readers
 from aspirate.workflow.report_page import write_report
 from aspirate.workflow.report_pictures import collect_pictures, fold_tiles
+
+if TYPE_CHECKING:  # it needs matplotlib, which takes its time
+    from aspirate.evaluation.drawing import Drawing
 
 BINS = 50
 """Of the histogram of informativeness."""
@@ -64,39 +67,36 @@ def evaluate(
     sources: Sources, out: Path, settings: EvaluateSettings, stages: Stages = silent_stages
 ) -> EvaluateSummary:
     """Writes `metrics.json`, `report/index.html`, `figures/` and `tables/` into `out`."""
-    from aspirate.evaluation.figures import (
-        draw_figures,
-        planned,
-    )  # half a second, which a mistyped path need not wait for
-
     material = gather(sources, settings)
     with stages("comparing", len(material.methods), "methods") as bar:
         analysis = analyse(material, settings, bar)
-    summary = EvaluateSummary(
-        analysis,
-        sentences(analysis),
-        out / "metrics.json",
-        out / "report" / "index.html",
-        out / "figures",
-        out / "tables",
-    )
+    places = (out / "metrics.json", out / "report" / "index.html", out / "figures", out / "tables")
+    summary = EvaluateSummary(analysis, sentences(analysis), *places)
     origin = _origin(sources)
     write_json(summary.metrics, {"use": USE, **origin, **as_json(analysis)})
     made = tables(analysis)
     for table in made.values():
         write_text(summary.tables / f"{table.name}.csv", as_csv(table))
         write_text(summary.tables / f"{table.name}.tex", as_latex(table))
-    plan = planned(analysis)
-    with stages("drawing", len(plan), "figures") as bar:
-        drawings = draw_figures(plan, bar)
-    for drawing in drawings.values():
-        write_text(summary.figures / f"{drawing.name}.svg", drawing.svg)
-        with atomic_path(summary.figures / f"{drawing.name}.pdf") as part:
-            part.write_bytes(drawing.pdf)
+    drawings = _drawings(analysis, summary.figures, stages)
     entries = {entry.slide_id: entry for entry in material.entries}
     pictures = collect_pictures(sources.predictions.parent, material.methods[analysis.reference], entries)
     write_report(summary.page, analysis, made, drawings, pictures, origin)
     return summary
+
+
+def _drawings(analysis: Analysis, folder: Path, stages: Stages) -> dict[str, "Drawing"]:
+    """Each as SVG and PDF."""
+    from aspirate.evaluation.figures import draw_figures, planned
+
+    plan = planned(analysis)
+    with stages("drawing", len(plan), "figures") as bar:
+        drawings = draw_figures(plan, bar)
+    for drawing in drawings.values():
+        write_text(folder / f"{drawing.name}.svg", drawing.svg)
+        with atomic_path(folder / f"{drawing.name}.pdf") as part:
+            part.write_bytes(drawing.pdf)
+    return drawings
 
 
 def _origin(sources: Sources) -> dict[str, str]:
@@ -115,7 +115,7 @@ def gather(sources: Sources, settings: EvaluateSettings) -> Material:
     cohort = _cohort(sources, run, notes)
     readers = readers_of(cohort.entries) if cohort else ()
     notes += [f"{unit} failed: {why}" for unit, why in run.get("failed", {}).items()]
-    material = Material(
+    found = Material(
         predictions=predictions,
         validation=read_any_predictions(validation) if validation else (),
         entries=cohort.entries if cohort else (),
@@ -125,8 +125,8 @@ def gather(sources: Sources, settings: EvaluateSettings) -> Material:
         marks=_marks(cohort, notes) if cohort else {},
         skipped=run.get("skipped", {}),
     )
-    tiles = tile_facts(folder, material.methods[material.reference(settings)])
-    return replace(material, tiles=tiles, notes=tuple(notes))
+    material = brought_together(replace(found, notes=tuple(notes)))
+    return replace(material, tiles=tile_facts(folder, material.methods[material.reference(settings)]))
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
@@ -13,11 +14,13 @@ from aspirate import __version__
 from aspirate.core.labels import BETHESDA_NAMES
 from aspirate.core.store import write_text
 from aspirate.evaluation.analysis import Analysis
-from aspirate.evaluation.drawing import Drawing
 from aspirate.evaluation.summary import sentences
 from aspirate.evaluation.tables import Cell, Table, text, why
 from aspirate.workflow.heat_map import css_colours
 from aspirate.workflow.report_pictures import Pictures
+
+if TYPE_CHECKING:  # it needs matplotlib, which takes its time
+    from aspirate.evaluation.drawing import Drawing
 
 OF_REFERENCE = ("calibration", "rates", "subgroups")
 """Tables of which the page shows the reference method alone; the files have all."""
@@ -29,7 +32,7 @@ def write_report(
     path: Path,
     analysis: Analysis,
     tables: Mapping[str, Table],
-    figures: Mapping[str, Drawing],
+    figures: Mapping[str, "Drawing"],
     pictures: Pictures,
     origin: Mapping[str, str],
 ) -> None:
@@ -82,7 +85,7 @@ def _shown(table: Table, reference: str) -> Table:
     return replace(table, title=title, columns=columns, rows=tuple(tuple(row[i] for i in kept) for row in rows))
 
 
-def inline_svg(drawing: Drawing) -> Markup:
+def inline_svg(drawing: "Drawing") -> Markup:
     """No wider than drawn, and with names of its own: several figures share one document."""
     body = drawing.svg[drawing.svg.index("<svg") :]
     body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{drawing.name}-", body)
