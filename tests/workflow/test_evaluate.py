@@ -235,6 +235,9 @@ def test_one_class_one_slide_or_nothing_known_still_gives_a_page(tmp_path: Path)
         page = found.page.read_text(encoding="utf-8")
         assert "do not allow a statement" in page or found.sentences, name
         assert not re.search(r"\bnan\b", page), name
+        assert set(re.findall(r'href="#([^"]+)"', page)) <= set(re.findall(r'\bid="([^"]+)"', page)), (
+            "links lead somewhere"
+        )
 
 
 def test_bad_files_are_told_apart(run: Path, tmp_path: Path) -> None:

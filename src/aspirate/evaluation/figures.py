@@ -32,9 +32,7 @@ def draw_figures(plan: Plan, advance: Advance = silent) -> dict[str, Drawing]:
 def _of_methods(analysis: Analysis) -> Plan:
     plan: Plan = []
     if any(method.curves.thresholds for method in analysis.methods):
-        caption = (
-            "Test slides of all folds together, by calibrated probability. Dotted: a score without any information."
-        )
+        caption = "Test slides of all folds together, ranked as in the table. Dotted: a score without any information."
         plan.append(("roc_pr", "ROC and precision–recall", caption, lambda: lines.methods_curves(analysis)))
     if len(analysis.methods) > 1 and any(isfinite(method.pooled.auc.value) for method in analysis.methods):
         caption = (

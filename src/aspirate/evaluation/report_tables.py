@@ -63,8 +63,8 @@ def methods_table(analysis: Analysis) -> Table:
         for method in analysis.methods
     )
     note = (
-        "Over folds: mean ± standard deviation, by score within each fold. Others: all folds together, by calibrated "
-        "probability, 95 % intervals by resampling patients or by DeLong."
+        "Over folds: mean ± standard deviation, by score within each fold. Others: all folds together, by probability "
+        "(where there is none and one fold, by score), 95 % intervals by resampling patients or by DeLong."
     )
     return Table("methods", "All methods", columns, rows, note, analysis.reference)
 

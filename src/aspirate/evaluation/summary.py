@@ -23,7 +23,7 @@ def sentences(analysis: Analysis) -> tuple[str, ...]:
         _conflicts(analysis),
         _left_out(own),
     )
-    return tuple(sentence for sentence in found if sentence)
+    return tuple(sentence[0].upper() + sentence[1:] for sentence in found if sentence)
 
 
 def _ranking(own: MethodResult) -> str:

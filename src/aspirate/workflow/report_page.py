@@ -69,10 +69,12 @@ def _facts(analysis: Analysis) -> list[tuple[str, str]]:
     facts += [("patients", f"{slides.patients:,}")] if slides.patients is not None else []
     facts += [("malignant", f"{slides.malignant:,}"), ("benign", f"{slides.benign:,}")]
     facts += [("histology unknown", f"{slides.unlabelled:,}")] if slides.unlabelled else []
-    folds = len(analysis.method(analysis.reference).auc_folds.values)
-    facts += [("methods", str(len(analysis.methods))), ("folds", str(folds))]
-    readers = analysis.readers.comparisons if analysis.readers else ()
-    return facts + ([("readers", str(len(readers)))] if readers else [])
+    counts = {
+        "method": len(analysis.methods),
+        "fold": len(analysis.method(analysis.reference).auc_folds.values),
+        "reader": len(analysis.readers.comparisons) if analysis.readers else 0,
+    }
+    return facts + [(name if n == 1 else f"{name}s", str(n)) for name, n in counts.items() if n]
 
 
 def _shown(table: Table, reference: str) -> Table:
