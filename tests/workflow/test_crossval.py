@@ -25,7 +25,7 @@ from aspirate.slides.cohort import Cohort
 from aspirate.slides.reader import open_slide
 from aspirate.synth.cohort import make_cohort
 from aspirate.synth.settings import SynthSettings
-from aspirate.workflow.crossval import CrossvalSummary, crossval
+from aspirate.workflow.crossval import CrossvalSummary, Plan, crossval
 from aspirate.workflow.learning_curve import learning_curve
 from aspirate.workflow.methods import METHODS, choose_methods
 from aspirate.workflow.recipe import Recipe, load_recipe
@@ -68,7 +68,7 @@ def cohort(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def whole(cohort: Path, tmp_path_factory: pytest.TempPathFactory) -> CrossvalSummary:
     """All rows, nothing interrupted."""
-    return crossval(cohort, recipe(), tmp_path_factory.mktemp("runs") / "whole", folds=FOLDS)
+    return crossval(cohort, recipe(), tmp_path_factory.mktemp("runs") / "whole", Plan(folds=FOLDS))
 
 
 def splits_of(run: Path) -> list[dict[str, list[str]]]:
@@ -96,7 +96,7 @@ def test_every_slide_is_tested_once_by_every_method(whole: CrossvalSummary, coho
 def test_folds_are_60_20_20_of_five_and_keep_patients_together(cohort: Path, tmp_path: Path) -> None:
     entries = {e.slide_id: e for e in Cohort.read(cohort).entries}
     only = choose_methods(["cnn"])
-    crossval(cohort, recipe(malignancy__epochs=1, malignancy__tiles_per_slide=1), tmp_path / "r", only, folds=5)
+    crossval(cohort, recipe(malignancy__epochs=1, malignancy__tiles_per_slide=1), tmp_path / "r", Plan(only))
     for split in splits_of(tmp_path / "r"):
         assert sorted(slide for part in split.values() for slide in part) == sorted(entries)
         sides = [{entries[i].patient for i in part} for part in split.values()]
@@ -159,22 +159,22 @@ def results(run: Path) -> dict[str, bytes]:
 
 def test_interrupted_anywhere_it_ends_the_same_and_does_nothing_twice(cohort: Path, tmp_path: Path) -> None:
     rows = choose_methods(["noisyand", "proposed-uys"])
-    crossval(cohort, recipe(), tmp_path / "whole", rows, FOLDS)
+    crossval(cohort, recipe(), tmp_path / "whole", Plan(rows, FOLDS))
     for what, at in (("fold 0 · NoisyAND (U,Y,S)", 3), ("screening", 20), ("fold 1 · Proposed (U,Y,S) · test", 2)):
         with pytest.raises(KeyboardInterrupt):
-            crossval(cohort, recipe(), tmp_path / "run", rows, FOLDS, stages=Interrupting(what, at))
+            crossval(cohort, recipe(), tmp_path / "run", Plan(rows, FOLDS), Interrupting(what, at))
     seen = Interrupting("", 0)
-    crossval(cohort, recipe(), tmp_path / "run", rows, FOLDS, stages=seen)
+    crossval(cohort, recipe(), tmp_path / "run", Plan(rows, FOLDS), seen)
     assert results(tmp_path / "run") == results(tmp_path / "whole")
     assert not any(what.startswith("fold 0") for what in seen.begun)
     again = Interrupting("", 0)
-    crossval(cohort, recipe(), tmp_path / "run", rows, FOLDS, stages=again)
+    crossval(cohort, recipe(), tmp_path / "run", Plan(rows, FOLDS), again)
     assert again.begun == ["checking"]
 
 
 def test_more_methods_may_be_added_later(whole: CrossvalSummary, cohort: Path, tmp_path: Path) -> None:
-    crossval(cohort, recipe(), tmp_path / "run", choose_methods(["proposed-uys"]), FOLDS)
-    crossval(cohort, recipe(), tmp_path / "run", choose_methods(["averagepooling"]), FOLDS)
+    crossval(cohort, recipe(), tmp_path / "run", Plan(choose_methods(["proposed-uys"]), FOLDS))
+    crossval(cohort, recipe(), tmp_path / "run", Plan(choose_methods(["averagepooling"]), FOLDS))
     both = {"Proposed (U,Y,S)", "AveragePooling (U,Y,S)"}
     expected = [row for row in read_predictions(whole.predictions) if row.method in both]
     assert list(read_predictions(tmp_path / "run" / "predictions.csv")) == expected
@@ -202,7 +202,7 @@ def test_nothing_of_a_test_slide_reaches_what_is_learned_or_chosen(
     tested = set(splits_of(whole.run)[0]["test"])
     changed(cohort, tmp_path / "c", tested, lambda malignant: not malignant)
     rows = choose_methods(["cnn", "attentionmil-uys", "proposed-uysv"])
-    crossval(tmp_path / "c", recipe(), tmp_path / "run", rows, splits=whole.run / "splits.json")
+    crossval(tmp_path / "c", recipe(), tmp_path / "run", Plan(rows, splits=whole.run / "splits.json"))
     for method in rows:
         for name in ("model.safetensors", "unit.json", "history.json", "validation.csv"):
             old, new = (run / "fold-0" / method.slug / name for run in (whole.run, tmp_path / "run"))
@@ -249,7 +249,9 @@ def test_a_mark_that_tells_patients_apart_does_not_transfer(tmp_path: Path) -> N
         folds = choose_folds(entries, 4, 0, frozenset(e.slide_id for e in entries), "UY")
         write_splits(tmp_path / "two.json", folds[:2])
         row = choose_methods(["proposed-uy"])
-        found[patients] = mean_auc(crossval(cohort, strong, tmp_path / patients, row, splits=tmp_path / "two.json"))
+        found[patients] = mean_auc(
+            crossval(cohort, strong, tmp_path / patients, Plan(row, splits=tmp_path / "two.json"))
+        )
     assert found["together"] < 0.5 < 0.65 < found["torn"], "the mark can be learned, and tells when folds leak"
 
 
@@ -273,7 +275,7 @@ def clam_folder(run: Path, folder: Path) -> Path:
 
 def test_folds_may_be_given_as_clam_writes_them(whole: CrossvalSummary, cohort: Path, tmp_path: Path) -> None:
     given = clam_folder(whole.run, tmp_path / "splits")
-    crossval(cohort, recipe(), tmp_path / "run", choose_methods(["noisyor"]), splits=given)
+    crossval(cohort, recipe(), tmp_path / "run", Plan(choose_methods(["noisyor"]), splits=given))
     assert splits_of(tmp_path / "run") == splits_of(whole.run)
     expected = [row for row in read_predictions(whole.predictions) if row.method == "NoisyOr (U,Y,S)"]
     assert list(read_predictions(tmp_path / "run" / "predictions.csv")) == expected
@@ -285,7 +287,7 @@ def test_folds_of_the_cohorts_own_column(cohort: Path, tmp_path: Path) -> None:
     patients = sorted({e.patient for e in entries}, key=lambda p: sorted(e.slide_id for e in entries if e.patient == p))
     Cohort.write(tmp_path / "c" / "cohort.csv", [replace(e, fold=patients.index(e.patient) % 3 + 1) for e in entries])
     quick = recipe(malignancy__epochs=1, malignancy__tiles_per_slide=1)
-    crossval(tmp_path / "c", quick, tmp_path / "run", choose_methods(["cnn"]))
+    crossval(tmp_path / "c", quick, tmp_path / "run", Plan(choose_methods(["cnn"])))
     for k, split in enumerate(splits_of(tmp_path / "run")):
         assert split["test"] == [e.slide_id for e in entries if patients.index(e.patient) % 3 == k]
 
@@ -297,7 +299,7 @@ def test_folds_that_leak_or_name_strangers_are_refused(whole: CrossvalSummary, c
     folds[1]["test"] += ["stranger", slide]
     (tmp_path / "splits.json").write_text(json.dumps({"folds": folds}))
     with pytest.raises(TableError) as refused:
-        crossval(cohort, recipe(), tmp_path / "run", splits=tmp_path / "splits.json")
+        crossval(cohort, recipe(), tmp_path / "run", Plan(splits=tmp_path / "splits.json"))
     said = str(refused.value)
     assert f"fold 0: patient of {slide} is in train and in test" in said
     assert "fold 1: slide stranger is not in the cohort" in said
@@ -307,9 +309,9 @@ def test_folds_that_leak_or_name_strangers_are_refused(whole: CrossvalSummary, c
 
 def test_other_folds_in_the_same_folder_are_refused(whole: CrossvalSummary, cohort: Path) -> None:
     with pytest.raises(ConfigError, match="holds a run of 3 folds"):
-        crossval(cohort, recipe(), whole.run, folds=4)
+        crossval(cohort, recipe(), whole.run, Plan(folds=4))
     with pytest.raises(ConfigError, match="other settings"):
-        crossval(cohort, recipe(malignancy__epochs=3), whole.run, folds=FOLDS)
+        crossval(cohort, recipe(malignancy__epochs=3), whole.run, Plan(folds=FOLDS))
 
 
 @pytest.mark.parametrize(
@@ -326,7 +328,7 @@ def test_rows_whose_labels_are_missing_are_skipped_with_the_reason(
         entries = Cohort.read(tmp_path / "c").entries
         Cohort.write(tmp_path / "c" / "cohort.csv", [replace(e, bethesda=None) for e in entries])
     quick = recipe(malignancy__epochs=1, malignancy__tiles_per_slide=1)
-    summary = crossval(tmp_path / "c", quick, tmp_path / "run", folds=FOLDS)
+    summary = crossval(tmp_path / "c", quick, tmp_path / "run", Plan(folds=FOLDS))
     assert {method.labels for method in summary.methods} == rows
     letter = {"annotations": "U", "bethesda": "S"}[without]
     assert len(summary.skipped) == skipped and all(f"{letter}: 0 of the 2" in why for why in summary.skipped.values())
@@ -336,22 +338,22 @@ def test_without_malignancy_or_with_too_few_patients_there_is_nothing_to_compare
     shutil.copytree(cohort, tmp_path / "c")
     entries = Cohort.read(tmp_path / "c").entries
     with pytest.raises(ConfigError, match="patients cannot be dealt into 40 parts"):
-        crossval(tmp_path / "c", recipe(), tmp_path / "run", folds=40)
+        crossval(tmp_path / "c", recipe(), tmp_path / "run", Plan(folds=40))
     with pytest.raises(ConfigError, match="2 folds: give at least 3"):
-        crossval(tmp_path / "c", recipe(), tmp_path / "run", folds=2)
+        crossval(tmp_path / "c", recipe(), tmp_path / "run", Plan(folds=2))
     Cohort.write(tmp_path / "c" / "cohort.csv", [replace(e, malignant=None) for e in entries])
     with pytest.raises(ConfigError, match="telling malignant from benign"):
-        crossval(tmp_path / "c", recipe(), tmp_path / "run", folds=FOLDS)
+        crossval(tmp_path / "c", recipe(), tmp_path / "run", Plan(folds=FOLDS))
     assert not (tmp_path / "run").exists()
 
 
 def test_one_unreadable_slide_is_a_failed_row_of_every_method(cohort: Path, tmp_path: Path) -> None:
     shutil.copytree(cohort, tmp_path / "c")
     bad = Cohort.read(tmp_path / "c").entries[4]
-    plan = crossval(cohort, recipe(), tmp_path / "first", choose_methods(["cnn"]), FOLDS)
+    first = crossval(cohort, recipe(), tmp_path / "first", Plan(choose_methods(["cnn"]), FOLDS))
     bad.path.write_bytes(b"this is no slide")
     rows = choose_methods(["cnn", "proposed-uy"])
-    summary = crossval(tmp_path / "c", recipe(), tmp_path / "run", rows, splits=plan.run / "splits.json")
+    summary = crossval(tmp_path / "c", recipe(), tmp_path / "run", Plan(rows, splits=first.run / "splits.json"))
     assert list(summary.left_out) == [bad.slide_id]
     found = [row for row in read_predictions(summary.predictions) if row.slide_id == bad.slide_id]
     assert [(row.method, row.status, row.score) for row in found] == [(m.name, "failed", None) for m in rows]

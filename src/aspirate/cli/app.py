@@ -9,7 +9,7 @@ import typer
 
 from aspirate import __version__
 from aspirate.cli.display import err, out, progress, show_figures
-from aspirate.cli.reading_room import reader, serve
+from aspirate.cli.reading_room import bench_serve, reader, serve
 
 if TYPE_CHECKING:
     from aspirate.synth.settings import SynthSettings
@@ -233,6 +233,7 @@ def crossval(
     """Every method on every fold: ours with each set of labels, and its rivals, under the same folds and budget."""
     from aspirate.cli.grid_view import GridView
     from aspirate.core.config import parse_changes
+    from aspirate.workflow.crossval import Plan
     from aspirate.workflow.crossval import crossval as crossval_
     from aspirate.workflow.methods import choose_methods
     from aspirate.workflow.recipe import load_recipe
@@ -240,7 +241,8 @@ def crossval(
     view = GridView()
     rows = choose_methods(methods or (), labels or ())
     chosen = load_recipe(recipe, parse_changes(changes or []))
-    summary = crossval_(cohort, chosen, run, rows, folds, splits, only or (), view.stages, view.plan)
+    plan = Plan(rows, folds, splits, tuple(only or ()))
+    summary = crossval_(cohort, chosen, run, plan, view.stages, view.plan)
     if curve:
         from aspirate.workflow.learning_curve import learning_curve
 
@@ -325,6 +327,7 @@ def evaluate(
 
 app.command()(serve)
 app.command()(reader)
+bench.command("serve")(bench_serve)
 
 
 @bench.command()

@@ -33,10 +33,29 @@ from aspirate.workflow.splits_file import read_splits, write_splits
 State = Literal["running", "done", "failed"]
 GridWatch = Callable[[Method, int, State], None]
 """Told of each unit, method × fold, as it goes."""
+Grid = Callable[[tuple[Method, ...], int], GridWatch]
+"""Told the methods and the number of folds; gives who watches them."""
 
 
-def no_watch(method: Method, fold: int, state: State) -> None:
-    pass
+def unwatched(methods: tuple[Method, ...], folds: int) -> GridWatch:
+    return lambda method, fold, state: None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to compare on which folds."""
+
+    methods: tuple[Method, ...] = METHODS
+    folds: int = 5
+    splits: Path | None = None
+    """A file of folds to use instead of dealing them."""
+    only: tuple[int, ...] = ()
+    """The folds to do now, all by default; so several processes may share a run."""
+    annotations: float = 1.0
+    """The share of them that is learned from."""
+
+
+EVERYTHING = Plan()
 
 
 @dataclass(slots=True)
@@ -57,35 +76,28 @@ def crossval(
     cohort_path: Path,
     recipe: Recipe,
     run: Path,
-    methods: Sequence[Method] = METHODS,
-    folds: int = 5,
-    splits: Path | None = None,
-    only: Sequence[int] = (),
+    plan: Plan = EVERYTHING,
     stages: Stages = silent_stages,
-    plan: Callable[[tuple[Method, ...], int], GridWatch] = lambda methods, folds: no_watch,
-    annotations: float = 1.0,
+    grid: Grid = unwatched,
 ) -> CrossvalSummary:
-    """`splits` is a file of folds to use instead of dealing them; `only` are the folds to do now, all by default, so
-    that several processes may share a run; `plan` is told the grid and gives who watches it; `annotations` is the share
-    of them that is learned from."""
     folder = RunFolder(run)
     cohort = Cohort.read(cohort_path)
     with stages("checking", len(cohort.entries), "slides") as advance:
         examination = examine(cohort_path, advance=advance)
-    able, skipped = divide(methods, examination)
+    able, skipped = divide(plan.methods, examination)
     slides = Slides.of(cohort, examination)
-    slides.annotations = replace(slides.annotations, share=annotations)
-    chosen = _splits(folder, cohort, slides, recipe, folds, able, splits)
-    if unknown := sorted(set(only) - set(range(len(chosen)))):
+    slides.annotations = replace(slides.annotations, share=plan.annotations)
+    chosen = _splits(folder, cohort, slides, recipe, plan, able)
+    if unknown := sorted(set(plan.only) - set(range(len(chosen)))):
         raise ConfigError(f"--fold {unknown[0]}: there are folds 0 to {len(chosen) - 1}")
     folder.claim(recipe, cohort_fingerprint(cohort, slides.annotations))
     write_splits(folder.splits, chosen)
     summary = CrossvalSummary(run, folder.predictions, able, len(chosen), skipped, left_out=dict(slides.failures))
     note = {"cohort": str(cohort_path.resolve()), "methods": [m.name for m in able], "skipped": skipped}
-    watch, compute, shared = plan(able, len(chosen)), choose_compute(recipe.precision), TileBank(folder.cache)
+    watch, compute, shared = grid(able, len(chosen)), choose_compute(recipe.precision), TileBank(folder.cache)
     with Shelf() as shelf:
         for number, split in enumerate(chosen):
-            if only and number not in only:
+            if plan.only and number not in plan.only:
                 continue
             own = RunFolder(run / f"fold-{number}")
             first = FirstStage(slides.copy(), split, recipe, own, compute, stages, shared)
@@ -125,27 +137,21 @@ def divide(methods: Sequence[Method], examination: Examination) -> tuple[tuple[M
 
 
 def _splits(
-    folder: RunFolder,
-    cohort: Cohort,
-    slides: Slides,
-    recipe: Recipe,
-    folds: int,
-    methods: Sequence[Method],
-    given: Path | None,
+    folder: RunFolder, cohort: Cohort, slides: Slides, recipe: Recipe, plan: Plan, methods: Sequence[Method]
 ) -> tuple[Split, ...]:
     """Those of an earlier start, of a file, of the cohort's fold column, or dealt now."""
     everyone = {entry.slide_id: entry for entry in cohort.entries}
-    asked = None if given is None else read_splits(given, everyone)
+    asked = None if plan.splits is None else read_splits(plan.splits, everyone)
     if folder.splits.exists():
         found = read_splits(folder.splits, everyone)
-        if asked not in (None, found) or (asked is None and len(found) != folds):
+        if asked not in (None, found) or (asked is None and len(found) != plan.folds):
             raise ConfigError(f"{folder.root}: holds a run of {len(found)} folds, and not those; choose another folder")
         return found
     if asked is not None:
         return asked
     usable = list(slides.entries.values())
     labels = "".join(dict.fromkeys("".join(method.labels for method in methods)))
-    return folds_of_cohort(usable) or choose_folds(usable, folds, recipe.seed, slides.annotated, labels)
+    return folds_of_cohort(usable) or choose_folds(usable, plan.folds, recipe.seed, slides.annotated, labels)
 
 
 def gather(run: Path, splits: Sequence[Split], note: Mapping[str, object]) -> None:

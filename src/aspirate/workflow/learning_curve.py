@@ -15,7 +15,7 @@ from aspirate.core.ranking import auc
 from aspirate.core.store import write_text
 from aspirate.slides.annotations import AnnotationIndex
 from aspirate.slides.cohort import Cohort
-from aspirate.workflow.crossval import crossval
+from aspirate.workflow.crossval import Plan, crossval
 from aspirate.workflow.methods import SHOWN, choose_methods
 from aspirate.workflow.recipe import Recipe
 
@@ -33,7 +33,8 @@ def learning_curve(
     failed: dict[str, str] = {}
     for share in SHARES:
         place = run / "learning-curve" / f"{share:g}"
-        done = crossval(cohort_path, recipe, place, row, splits=run / "splits.json", stages=stages, annotations=share)
+        plan = Plan(row, splits=run / "splits.json", annotations=share)
+        done = crossval(cohort_path, recipe, place, plan, stages)
         failed |= {f"{share:g} of the annotations, {unit}": why for unit, why in done.failed.items()}
         places[share] = place
     index = AnnotationIndex.of(Cohort.read(cohort_path).folder)
