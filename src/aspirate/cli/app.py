@@ -233,8 +233,10 @@ def crossval(
     """Every method on every fold: ours with each set of labels, and its rivals, under the same folds and budget."""
     from aspirate.cli.grid_view import GridView
     from aspirate.core.config import parse_changes
+    from aspirate.evaluation.material import EvaluateSettings
     from aspirate.workflow.crossval import Plan
     from aspirate.workflow.crossval import crossval as crossval_
+    from aspirate.workflow.evaluate import evaluate_run
     from aspirate.workflow.methods import choose_methods
     from aspirate.workflow.recipe import load_recipe
 
@@ -254,6 +256,10 @@ def crossval(
     for unit, why in summary.failed.items():
         err.print(f"failed {unit}: {why}", markup=False)
     out.print(f"{len(summary.methods)} methods on {summary.folds} folds: {summary.predictions}")
+    report = evaluate_run(run, EvaluateSettings(), progress)
+    for sentence in report.sentences:
+        out.print(sentence, markup=False)
+    out.print(f"open {report.page}")
     if summary.failed or summary.left_out:
         raise typer.Exit(FAILED)
 
