@@ -15,6 +15,7 @@ from tests.evaluation.simulated import CUTS, FOLDS, simulated
 
 from aspirate.core.errors import AspirateError, TableError
 from aspirate.core.geometry import Size, TileGrid
+from aspirate.core.learning_points import LearningPoint, write_learning_points
 from aspirate.core.predictions import Prediction, write_predictions
 from aspirate.core.tile_file import TileTable, write_tiles
 from aspirate.evaluation.analysis import analyse
@@ -65,6 +66,10 @@ def make_run(folder: Path, with_slides: bool = True) -> Path:
     models = {f"{fold}/{PROPOSED}": {"cuts": {"S": CUTS}, "threshold": 0.5, "figures": {}} for fold in range(FOLDS)}
     notes = {"cohort": str(cohort / "cohort.csv"), "skipped": {"NoisyOr (U,Y,S)": "no annotations"}}
     stage_1 = {str(fold): {"auc": 0.9 + 0.01 * fold, "mean_positive": 0.95} for fold in range(FOLDS)}
+    points = [
+        LearningPoint(s, str(k), round(160 * s) + k, 5, 0.6 + s / 4 + 0.01 * k) for s in (0.25, 1.0) for k in (0, 2)
+    ]
+    write_learning_points(run / "learning_curve.csv", points)
     for name, value in (("models", models), ("crossval", notes), ("stage1", stage_1)):
         (run / f"{name}.json").write_text(json.dumps(value), encoding="utf-8")
     return run
@@ -275,3 +280,15 @@ def test_an_inline_figure_keeps_its_links_to_itself() -> None:
     inline = inline_svg(Drawing("roc", "ROC & PR", "", svg, b""))
     assert 'viewBox="0 0 72 36"' in inline and 'aria-label="ROC &amp; PR"' in inline and "<?xml" not in inline
     assert 'id="roc-a"' in inline and 'xlink:href="#roc-a"' in inline and "url(#roc-b)" in inline
+
+
+def test_a_learning_curve_beside_the_predictions_is_a_table_and_a_figure(run: Path, tmp_path: Path) -> None:
+    """AUCs 0.6625, 0.6825 and 0.85, 0.87: means 0.6725 and 0.86, standard deviation 0.02 / √2."""
+    summary = evaluate(Sources(run / "predictions.csv"), tmp_path / "out", FEW)
+    rows = (summary.tables / "learning_curve.csv").read_text(encoding="utf-8")
+    assert rows.splitlines()[1:] == ["25 %,41,0.6725,0.014142136,2", "100 %,161,0.86,0.014142136,2"]
+    assert (summary.figures / "learning_curve.svg").exists()
+    assert "What local annotations are worth" in summary.page.read_text(encoding="utf-8")
+    (run / "learning_curve.csv").write_text("share,fold\nmuch,1\n", encoding="utf-8")
+    with pytest.raises(TableError, match="no learning curve"):
+        evaluate(Sources(run / "predictions.csv"), tmp_path / "out", FEW)

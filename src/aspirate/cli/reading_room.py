@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from aspirate.cli.display import out
+from aspirate.cli.display import out, progress, show_figures
 
 
 def serve(
@@ -30,6 +30,7 @@ def serve(
     from aspirate.viewer.accounts import read_accounts
     from aspirate.viewer.desk import Desk
     from aspirate.viewer.places import find
+    from aspirate.viewer.room import Room
     from aspirate.viewer.server import Address, listen, make_app, refuse_missing_pages, refuse_open_door, run
     from aspirate.viewer.sessions import Sessions
 
@@ -43,7 +44,7 @@ def serve(
         out.print(f"{len(served.slides)} slides; what readers enter is kept in {kept.path}", markup=False)
         out.print(f"open {address.url}{'' if accounts else f'?token={sessions.token}'}", markup=False)
         out.print("research use only; stop with Ctrl-C")
-        run(make_app(served, kept, sessions, address), door)
+        run(make_app(Room(served, kept), sessions, address), door)
 
 
 def reader(
@@ -57,3 +58,21 @@ def reader(
     password = typer.prompt("password", hide_input=True, confirmation_prompt=True)
     set_account(file, name, "admin" if admin else "reader", password)
     out.print(f"{name} may sign in: aspirate serve … --readers {file}", markup=False)
+
+
+def bench_serve(
+    slide: Annotated[
+        Path | None, typer.Argument(help="A slide.", show_default="a synthetic one of 20,000 × 12,500 pixels")
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0.2, help="For each number of clients.")] = 5.0,
+    requests: Annotated[int, typer.Option(min=0, help="To see whether memory grows; 0 for none.")] = 50_000,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
+) -> None:
+    """Tiles to 1, 8 and 32 clients: the reading room, and OpenSlide's deep-zoom generator served the same way."""
+    from tempfile import TemporaryDirectory
+
+    from aspirate.viewer.bench_serve import draw_slide, measure, steps_of
+
+    with TemporaryDirectory() as folder, progress("serving", steps_of(), "loads") as advance:
+        figures = measure(slide or draw_slide(Path(folder)), seconds, requests=requests, advance=advance)
+    show_figures(figures, json_file)

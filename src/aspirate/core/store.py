@@ -17,6 +17,7 @@ ANNOTATION_TABLE = "annotations.csv"
 SLIDE_FOLDER = "slides"
 TILE_FOLDER = "tiles"
 PROVENANCE_FILE = "provenance.json"
+LEARNING_CURVE_FILE = "learning_curve.csv"
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from aspirate.core.labels import TRAINABLE_BETHESDA
+from aspirate.core.learning_points import LearningPoint
 from aspirate.core.predictions import Prediction
 from aspirate.core.progress import Advance, silent
 from aspirate.evaluation.curves import Curves, curves
@@ -96,6 +97,8 @@ class Analysis:
     ppi: PpiAnalysis | None
     stage_1: Mapping[str, Mapping[str, float]]
     """Figures by fold."""
+    learning_curve: tuple[LearningPoint, ...]
+    """Of the proposed method, by annotations learned from."""
     skipped: Mapping[str, str]
     """Methods that were not run, and why."""
     notes: tuple[str, ...]
@@ -131,6 +134,7 @@ def analyse(material: Material, settings: EvaluateSettings, advance: Advance = s
         readers=_readers(material, reference, settings) if material.readers else None,
         ppi=_ppi(material),
         stage_1=material.stage_1,
+        learning_curve=material.learning_curve,
         skipped=material.skipped,
         notes=(),
     )

@@ -1,11 +1,13 @@
 """Figures of curves: ROC and precision–recall of methods and readers, reliability, net benefit."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from aspirate.core.learning_points import LearningPoint
 from aspirate.evaluation.analysis import Analysis, ReadersAnalysis
 from aspirate.evaluation.curves import Curves
 from aspirate.evaluation.drawing import BLACK, BLUE, DASHES, GREY, SERIES, VERMILION, panels, unit_square
@@ -102,4 +104,20 @@ def decision_figure(analysis: Analysis) -> Figure:
     axes.set(xlabel="threshold probability", ylabel="net benefit", xlim=(0, 1), ylim=(-0.25 * highest, 1.1 * highest))
     axes.grid(color="#e6e6e6", linewidth=0.6)
     axes.legend(loc="upper right")
+    return figure
+
+
+def learning_figure(points: Sequence[LearningPoint]) -> Figure:
+    figure, (axes,) = panels(1, 3.2, 3.8)
+    for fold in sorted({point.fold for point in points}):
+        own = sorted((point for point in points if point.fold == fold), key=lambda point: point.annotations)
+        axes.plot([p.annotations for p in own], [p.auc for p in own], color=GREY, linewidth=0.8, marker=".")
+    shares = sorted({point.share for point in points})
+    groups = [[point for point in points if point.share == share] for share in shares]
+    means = [(np.mean([p.annotations for p in own]), np.nanmean([p.auc for p in own])) for own in groups]
+    axes.plot(*zip(*means, strict=True), color=BLACK, linewidth=2.0, marker="o", markersize=4)
+    axes.set_xscale("log")
+    axes.set_xlabel("annotations learned from")
+    axes.set_ylabel("AUC on test slides")
+    axes.grid(alpha=0.25)
     return figure

@@ -87,10 +87,17 @@ def _of_readers(analysis: Analysis) -> Plan:
 
 
 def _of_tiles(analysis: Analysis) -> Plan:
+    plan: Plan = []
+    if analysis.learning_curve:
+        caption = (
+            "Grey: each fold. Black: their mean. Folds differ in their slides, so slopes tell more than heights."
+        )
+        title = "What local annotations are worth"
+        plan.append(("learning_curve", title, caption, lambda: lines.learning_figure(analysis.learning_curve)))
     found = analysis.ppi.model if analysis.ppi else ()
     if not found:
-        return []
+        return plan
     tiles, informative = sum(one.tiles for one in found), sum(one.informative for one in found)
     caption = f"All {tiles:,} tiles of {len(found)} test slides; {100 * informative / max(tiles, 1):.2f} % are above ½."
     draw = bars.informativeness_histogram
-    return [("informativeness", "Tiles by informativeness", caption, lambda: draw(found))]
+    return [*plan, ("informativeness", "Tiles by informativeness", caption, lambda: draw(found))]

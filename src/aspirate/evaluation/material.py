@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from aspirate.core.config import Settings
 from aspirate.core.errors import ConfigError, TableError
 from aspirate.core.labels import BETHESDA_NAMES
+from aspirate.core.learning_points import LearningPoint
 from aspirate.core.predictions import Prediction
 from aspirate.core.records import SlideEntry
 from aspirate.evaluation.estimates import Bootstrap
@@ -94,6 +95,7 @@ class Material:
     """Figures by fold."""
     marks: Marks = field(default_factory=dict)
     tiles: tuple[TileFacts, ...] = ()
+    learning_curve: tuple[LearningPoint, ...] = ()
     skipped: Mapping[str, str] = field(default_factory=dict)
     """Methods that were not run, and why."""
     notes: tuple[str, ...] = ()

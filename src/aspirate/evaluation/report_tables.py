@@ -10,6 +10,7 @@ from aspirate.evaluation.readers import Gain
 from aspirate.evaluation.tables import GAP, HOLM, Cell, PValue, Share, Signed, Table
 from aspirate.evaluation.tile_tables import (
     annotated_table,
+    learning_table,
     marks_table,
     model_slides_table,
     model_table,
@@ -22,7 +23,7 @@ def tables(analysis: Analysis) -> dict[str, Table]:
     makers: Sequence[Callable[[Analysis], Table]] = (
         slides_table, methods_table, reference_table, pairs_table, calibration_table, operating_table, rates_table,
         agreement_table, subgroups_table, readers_table, combination_table, conflicts_table, kappa_table, stage_1_table,
-        marks_table, annotated_table, model_table, model_slides_table,
+        learning_table, marks_table, annotated_table, model_table, model_slides_table,
     )  # fmt: skip
     made = [make(analysis) for make in makers]
     return {table.name: table for table in made if table.rows}

@@ -26,6 +26,22 @@ def stage_1_table(analysis: Analysis) -> Table:
     return Table("stage_1", "Stage 1: which tiles are informative", columns, tuple(rows), "On slides held out.")
 
 
+def learning_table(analysis: Analysis) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for share in sorted({point.share for point in analysis.learning_curve}):
+        own = [point for point in analysis.learning_curve if point.share == share]
+        values = {point.fold: point.auc for point in own}
+        known = [value for value in values.values() if np.isfinite(value)]
+        sd = float(np.std(known, ddof=1)) if len(known) > 1 else float("nan")
+        over = OverFolds(float(np.mean(known)) if known else float("nan"), sd, values, sum(p.slides for p in own))
+        rows.append((f"{100 * share:g} %", round(float(np.mean([p.annotations for p in own]))), over, len(own)))
+    columns = ("share of annotations", "annotations a fold", "AUC over folds", "folds")
+    note = (
+        "Of Proposed (U,Y,S), trained anew with a part of the annotations on the same folds; by score in each fold."
+    )
+    return Table("learning_curve", "What local annotations are worth", columns, tuple(rows), note)
+
+
 def marks_table(analysis: Analysis) -> Table:
     marks = analysis.ppi.marks if analysis.ppi else None
     rows: list[tuple[Cell, ...]] = []

@@ -11,10 +11,11 @@ import numpy as np
 
 from aspirate import __version__
 from aspirate.core.errors import AspirateError, TableError
+from aspirate.core.learning_points import read_learning_points
 from aspirate.core.predictions import Prediction
 from aspirate.core.progress import Stages, silent_stages
 from aspirate.core.records import Annotation
-from aspirate.core.store import atomic_path, write_json, write_text
+from aspirate.core.store import LEARNING_CURVE_FILE, atomic_path, write_json, write_text
 from aspirate.core.tile_file import TileTable
 from aspirate.evaluation.analysis import Analysis, analyse
 from aspirate.evaluation.material import EvaluateSettings, Learned, Material, TileFacts, brought_together
@@ -123,6 +124,7 @@ def gather(sources: Sources, settings: EvaluateSettings) -> Material:
         learned=_learned(_json(folder / "models.json")),
         stage_1=_json(folder / "stage1.json"),
         marks=_marks(cohort, notes) if cohort else {},
+        learning_curve=read_learning_points(curve) if (curve := folder / LEARNING_CURVE_FILE).exists() else (),
         skipped=run.get("skipped", {}),
     )
     material = brought_together(replace(found, notes=tuple(notes)))

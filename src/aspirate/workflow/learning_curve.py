@@ -4,15 +4,14 @@ learning-curve/<share>/      a cross-validation of one row, as in workflow/cross
 learning_curve.csv           share, fold, annotations learned from, slides tested, AUC
 """
 
-import csv
 import json
-from io import StringIO
 from pathlib import Path
 
+from aspirate.core.learning_points import LearningPoint, write_learning_points
 from aspirate.core.predictions import read_predictions
 from aspirate.core.progress import Stages, silent_stages
 from aspirate.core.ranking import auc
-from aspirate.core.store import write_text
+from aspirate.core.store import LEARNING_CURVE_FILE
 from aspirate.slides.annotations import AnnotationIndex
 from aspirate.slides.cohort import Cohort
 from aspirate.workflow.crossval import Plan, crossval
@@ -20,8 +19,6 @@ from aspirate.workflow.methods import SHOWN, choose_methods
 from aspirate.workflow.recipe import Recipe
 
 SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2)
-LEARNING_CURVE_FILE = "learning_curve.csv"
-COLUMNS = ("share", "fold", "annotations", "slides", "auc")
 
 
 def learning_curve(
@@ -38,23 +35,20 @@ def learning_curve(
         failed |= {f"{share:g} of the annotations, {unit}": why for unit, why in done.failed.items()}
         places[share] = place
     index = AnnotationIndex.of(Cohort.read(cohort_path).folder)
-    rows: list[tuple[str, ...]] = [point for share in sorted(places) for point in _points(share, places[share], index)]
-    text = StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerows([COLUMNS, *rows])
-    write_text(run / LEARNING_CURVE_FILE, text.getvalue())
+    points = [point for share in sorted(places) for point in _points(share, places[share], index)]
+    write_learning_points(run / LEARNING_CURVE_FILE, points)
     return run / LEARNING_CURVE_FILE, failed
 
 
-def _points(share: float, place: Path, index: AnnotationIndex) -> list[tuple[str, ...]]:
+def _points(share: float, place: Path, index: AnnotationIndex) -> list[LearningPoint]:
     folds = json.loads((place / "splits.json").read_text(encoding="utf-8"))["folds"]
     read = AnnotationIndex(index.files, index.rows, share)
-    points: list[tuple[str, ...]] = []
+    points = []
     tested = [p for p in read_predictions(place / "predictions.csv") if p.method == SHOWN and p.score is not None]
     for number, fold in enumerate(folds):
         own = [p for p in tested if p.fold == str(number) and p.malignant is not None]
         if own:
             known = auc([p.score or 0.0 for p in own], [bool(p.malignant) for p in own])
             count = sum(len(read.read(slide_id)) for slide_id in fold["train"])
-            points.append((f"{share:g}", str(number), str(count), str(len(own)), f"{known:.6g}"))
+            points.append(LearningPoint(share, str(number), count, len(own), known))
     return points
