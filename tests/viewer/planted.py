@@ -17,6 +17,7 @@ from aspirate.stages.calibration import Calibration
 from aspirate.viewer.accounts import Account
 from aspirate.viewer.desk import Desk
 from aspirate.viewer.places import Served
+from aspirate.viewer.room import Room
 from aspirate.viewer.server import Address, make_app
 from aspirate.viewer.sessions import Sessions
 
@@ -123,12 +124,10 @@ class Visitor:
 class Open:
     """A reading room and the way into it."""
 
-    def __init__(
-        self, served: Served, accounts: dict[str, Account] | None = None, address: Address | None = None
-    ) -> None:
+    def __init__(self, served: Served, accounts: dict[str, Account] | None = None) -> None:
         self.sessions = Sessions(accounts or {})
         self.desk = Desk(served.desk)
-        self.app = make_app(served, self.desk, self.sessions, address or Address())
+        self.app = make_app(Room(served, self.desk), self.sessions, Address())
 
     def client(self) -> TestClient:
         return TestClient(self.app, base_url="http://127.0.0.1:8000")

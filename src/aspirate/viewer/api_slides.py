@@ -1,16 +1,15 @@
-"""Slides, their pixels and what a model saw on them; nothing here is ever written."""
+"""Slides, pictures of them and what a model saw on them; nothing here is ever written."""
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Path, Query, Response
+from fastapi import APIRouter, Path, Query, Response
 
 from aspirate.viewer import messages
 from aspirate.viewer.asking import REFUSALS, TheRoom, TheSlide, Who
 from aspirate.viewer.evidence import heat_map_png
 
 PICTURES_KEPT = "private, max-age=3600"
-PICTURE: dict[int | str, dict[str, Any]] = {200: {"content": {"image/*": {}}}, 304: {"description": "unchanged"}}
-Unchanged = Annotated[str, Header(alias="If-None-Match")]
+PICTURE: dict[int | str, dict[str, Any]] = {200: {"content": {"image/*": {}}}}
 router = APIRouter(prefix="/api", responses=REFUSALS)
 
 
@@ -22,29 +21,6 @@ def slides(session: Who, room: TheRoom) -> messages.Worklist:
 @router.get("/slides/{name}")
 def slide(slide: TheSlide, session: Who, room: TheRoom) -> messages.SlideView:
     return room.view(slide, session)
-
-
-def _picture(data: bytes, media_type: str, tag: str) -> Response:
-    headers = {"ETag": tag, "Cache-Control": PICTURES_KEPT}
-    return Response(data, media_type=media_type, headers=headers)
-
-
-@router.get("/slides/{name}/tiles/{level}/{column}/{row}", response_class=Response, responses=PICTURE)
-def tile(
-    level: Annotated[int, Path(ge=0, le=40)],
-    column: Annotated[int, Path(ge=0, le=10**7)],
-    row: Annotated[int, Path(ge=0, le=10**7)],
-    slide: TheSlide,
-    room: TheRoom,
-    unchanged: Unchanged = "",
-) -> Response:
-    """A square of the slide at one of its deep-zoom levels, of which `max_level` has every pixel."""
-    with room.open_slides.lease(slide) as (pyramid, fingerprint):
-        pyramid.shape.tile_size(level, column, row)
-        tag = f'"{fingerprint}-{level}-{column}-{row}"'
-        if unchanged == tag:
-            return Response(status_code=304, headers={"ETag": tag, "Cache-Control": PICTURES_KEPT})
-        return _picture(pyramid.tile(level, column, row), "image/jpeg", tag)
 
 
 @router.get("/slides/{name}/thumbnail", response_class=Response, responses=PICTURE)

@@ -32,12 +32,17 @@ class _Open:
 class OpenSlides:
     def __init__(self, most: int = MOST_OPEN, cache: ByteCache | None = None) -> None:
         self.most = most
-        self.cache = cache or ByteCache(CACHE_BYTES)
+        self.cache = ByteCache(CACHE_BYTES) if cache is None else cache
         self._open: OrderedDict[str, _Open] = OrderedDict()
         self._lock = Lock()
 
     def __len__(self) -> int:
         return len(self._open)
+
+    def at_hand(self, name: str) -> Pyramid | None:
+        """A slide that is open and was looked at just now."""
+        known = self._open.get(name)
+        return known.pyramid if known is not None and time.monotonic() - known.looked < LOOK_AGAIN_S else None
 
     @contextmanager
     def lease(self, served: ServedSlide) -> Iterator[tuple[Pyramid, str]]:

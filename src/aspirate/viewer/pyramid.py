@@ -59,6 +59,15 @@ class Shape:
         return Size(min(width, self.tile_px), min(height, self.tile_px))
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A level of the file, and how many of its tiles lie on the slide whole."""
+
+    number: int
+    columns: int
+    rows: int
+
+
 class Pyramid:
     def __init__(self, slide: Slide, cache: ByteCache, key: str) -> None:
         self.slide, self._cache, self._key = slide, cache, key
@@ -69,18 +78,20 @@ class Pyramid:
     def tile(self, level: int, column: int, row: int) -> bytes:
         """One JPEG; NoSuchTile outside, UnreadableSlide where the file is damaged."""
         size = self.shape.tile_size(level, column, row)
-        whole = size == Size(self.shape.tile_px, self.shape.tile_px)
-        number = self._as_it_is.get(level)
-        if whole and number is not None and isinstance(self.slide, DirectSlide):
-            source = self.slide.levels[number]
-            if column < source.size_px.width // source.tile_px.width:  # a level may be a pixel short of its half
-                return file_tile(self.slide, number, row * source.columns + column)
+        if self.holds(level, column, row) and isinstance(self.slide, DirectSlide):
+            number = self._as_it_is[level].number
+            return file_tile(self.slide, number, row * self.slide.levels[number].columns + column)
         key = f"{self._key}/{level}/{column}/{row}"
         kept = self._cache.get(key)
         if kept is None:
             kept = jpeg(self._pixels(level, column, row)[: size.height, : size.width])
             self._cache.put(key, kept)
         return kept
+
+    def holds(self, level: int, column: int, row: int) -> bool:
+        """Whether the file has this very tile, and all of it lies on the slide."""
+        held = self._as_it_is.get(level)
+        return held is not None and 0 <= column < held.columns and 0 <= row < held.rows
 
     def _pixels(self, level: int, column: int, row: int) -> RgbArray:
         side_px, downsample = self.shape.tile_px, self.shape.downsample(level)
@@ -111,17 +122,16 @@ def _tile_px(slide: Slide) -> int:
     return TILE_PX
 
 
-def _levels_as_they_are(slide: Slide, shape: Shape) -> dict[int, int]:
+def _levels_as_they_are(slide: Slide, shape: Shape) -> dict[int, _Held]:
     """Deep-zoom levels that the file holds in the same tiles, within a pixel over the whole width."""
-    if not isinstance(slide, DirectSlide):
-        return {}
-    found: dict[int, int] = {}
+    found: dict[int, _Held] = {}
     for level in range(shape.max_level + 1):
         size = shape.level_px(level)
-        for number, source in enumerate(slide.levels):
-            close = abs(size.width - source.size_px.width) <= 1 and abs(size.height - source.size_px.height) <= 1
+        for number, source in enumerate(slide.levels if isinstance(slide, DirectSlide) else ()):
+            width, height = min(size.width, source.size_px.width), min(size.height, source.size_px.height)
+            close = width >= size.width - 1 and height >= size.height - 1 and source.size_px.width - width <= 1
             if close and source.tile_px == Size(shape.tile_px, shape.tile_px):
-                found[level] = number
+                found[level] = _Held(number, width // shape.tile_px, height // shape.tile_px)
     return found
 
 

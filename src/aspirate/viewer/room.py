@@ -38,7 +38,7 @@ class NoSuchSlide(AspirateError):
 class Room:
     def __init__(self, served: Served, desk: Desk, open_slides: OpenSlides | None = None) -> None:
         self.served, self.desk = served, desk
-        self.open_slides = open_slides or OpenSlides()
+        self.open_slides = OpenSlides() if open_slides is None else open_slides
         self.marks = MarkLog(desk)
 
     def slide(self, name: str) -> ServedSlide:

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI, Request, Response
@@ -13,16 +14,15 @@ from fastapi.responses import FileResponse, JSONResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
 
 from aspirate import __version__
-from aspirate.core.errors import AspirateError, ConfigError, SlideError
+from aspirate.core.errors import AspirateError, ConfigError
 from aspirate.viewer import api_entries, api_session, api_slides
 from aspirate.viewer.accounts import Account
-from aspirate.viewer.asking import set_cookie
-from aspirate.viewer.desk import Desk
+from aspirate.viewer.asking import set_cookie, status_of_error
 from aspirate.viewer.guard import Guard
 from aspirate.viewer.places import Served
-from aspirate.viewer.pyramid import NoSuchTile
-from aspirate.viewer.room import NoSuchSlide, Room
+from aspirate.viewer.room import Room
 from aspirate.viewer.sessions import Sessions
+from aspirate.viewer.tile_door import DOCUMENT, PATH, TileDoor
 
 STATIC = Path(__file__).parent / "static"
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -63,14 +63,12 @@ def refuse_missing_pages() -> None:
         )
 
 
-def make_app(served: Served, desk: Desk, sessions: Sessions, address: Address) -> FastAPI:
-    room = Room(served, desk)
-
+def make_app(room: Room, sessions: Sessions, address: Address) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
         room.open_slides.close()
-        desk.close()
+        room.desk.close()
 
     app = FastAPI(
         title="Aspirate reading room",
@@ -84,8 +82,10 @@ def make_app(served: Served, desk: Desk, sessions: Sessions, address: Address) -
     app.state.room, app.state.sessions, app.state.cookie = room, sessions, f"aspirate-{address.port}"
     for part in (api_session, api_slides, api_entries):
         app.include_router(part.router)
-    _pages(app, sessions, served)
+    _pages(app, sessions, room.served)
     _errors(app)
+    _document(app)
+    app.add_middleware(TileDoor, room=room)
     hosts = LOOPBACK_NAMES if address.loopback else frozenset()
     app.add_middleware(Guard, sessions=sessions, cookie=app.state.cookie, hosts=hosts)
     return app
@@ -127,24 +127,33 @@ def _pages(app: FastAPI, sessions: Sessions, served: Served) -> None:
 def _errors(app: FastAPI) -> None:
     """What went wrong, in the program's own words, and no path in any of them."""
 
-    def says(status: int):  # type: ignore[no-untyped-def]
-        def handler(request: Request, error: Exception) -> JSONResponse:
-            return JSONResponse({"detail": str(error)}, status)
+    async def said(request: Request, error: Exception) -> JSONResponse:
+        return JSONResponse({"detail": str(error)}, status_of_error(error))
 
-        return handler
+    app.add_exception_handler(AspirateError, said)
+    app.add_exception_handler(LookupError, said)
 
-    app.add_exception_handler(NoSuchSlide, says(404))
-    app.add_exception_handler(NoSuchTile, says(404))
-    app.add_exception_handler(LookupError, says(404))
-    app.add_exception_handler(SlideError, says(410))
-    app.add_exception_handler(AspirateError, says(409))
+
+def _document(app: FastAPI) -> None:
+    """The tiles are not the framework's, but belong into the document all the same."""
+    describe = app.openapi
+
+    def with_tiles() -> dict[str, Any]:
+        document = describe()
+        document["paths"][PATH] = DOCUMENT
+        return document
+
+    app.openapi = with_tiles  # type: ignore[method-assign]
 
 
 def listen(address: Address) -> socket.socket:
     """The port, taken before anything is said; port 0 is any that is free."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
-        return socket.create_server((address.host, address.port), family=family, backlog=256)
+        door = socket.create_server((address.host, address.port), family=family, backlog=256)
+        # what comes in by it inherits this; without, each answer waits 40 ms for the browser's word
+        door.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return door
     except OSError as error:
         raise ConfigError(
             f"{address.host}:{address.port} cannot be served ({error.strerror}); choose another --port, or 0 for any"
