@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tests.viewer.planted import Open, Visitor
 
+from aspirate.evaluation.readers import Reader
 from aspirate.viewer.desk import Desk
-
-SECRETS = ("score", "probability", "malignant", "adequate", "informative_tiles", "bethesda")
+from aspirate.workflow.prediction_tables import read_readers
 
 
 def test_in_reading_mode_nothing_of_the_result_leaves_the_server(visitor: Visitor) -> None:
@@ -42,7 +42,7 @@ def test_an_own_category_reveals_the_result_and_both_combined(visitor: Visitor) 
     assert visitor.get("/api/slides/b").json()["status"] == "hidden"  # of the others still nothing
 
 
-def test_a_change_of_mind_is_another_row_and_no_longer_blind(visitor: Visitor) -> None:
+def test_a_change_of_mind_is_another_row_and_no_longer_blind(visitor: Visitor, tmp_path: Path) -> None:
     visitor.become(reader="anna", mode="reading")
     visitor.send("POST", "/api/slides/a/readings", {"bethesda": 2})
     view = visitor.send("POST", "/api/slides/a/readings", {"bethesda": 6}).json()
@@ -50,6 +50,9 @@ def test_a_change_of_mind_is_another_row_and_no_longer_blind(visitor: Visitor) -
     visitor.become(mode="review")
     rows = list(csv.DictReader(StringIO(visitor.get("/api/readers.csv").text)))
     assert rows == [{"slide_id": "a", "reader": "anna", "bethesda": "2"}]
+    exported = tmp_path / "readers.csv"
+    exported.write_bytes(visitor.get("/api/readers.csv").content)
+    assert read_readers(exported) == (Reader("anna", {"a": 2}),)  # as `aspirate evaluate --readers` takes it
     every = list(csv.DictReader(StringIO(visitor.get("/api/readings.csv").text)))
     assert [(row["bethesda"], row["blind"]) for row in every] == [("2", "1"), ("6", "0")]
 

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from PIL import Image
 from tests.slides.slide_files import Variety, picture, write_slide
-from tests.viewer.planted import CALIBRATION, CUTS, SIDE, Open, Visitor, grid, informativeness
+from tests.viewer.planted import CALIBRATION, CUTS, SIDE, Open, Visitor, grid, informativeness, tile_values
 
 from aspirate.core.errors import ConfigError
+from aspirate.core.predictions import Prediction, write_predictions
+from aspirate.core.tile_file import TileTable, write_tiles
 from aspirate.slides.cohort import Cohort
 from aspirate.viewer.places import Served, find
 from aspirate.workflow.heat_map import colours
@@ -157,3 +159,23 @@ def test_two_slides_of_one_name_are_refused(tmp_path: Path, cohort: Path) -> Non
     Cohort.write(other / "cohort.csv", Cohort.read(cohort).entries)
     with pytest.raises(ConfigError, match="several slides are called a, b"):
         find([cohort, other])
+
+
+def test_a_cross_validation_knows_its_cohort_and_shows_our_method(tmp_path: Path, cohort: Path) -> None:
+    run = tmp_path / "crossval"
+    rows = [
+        Prediction("a", "0", "CNN (Y,S)", score=0.1, probability=0.2),
+        Prediction("a", "0", "Proposed (U,Y)", score=0.2, probability=0.3),
+        Prediction("a", "0", "Proposed (U,Y,S)", score=0.3, probability=0.4),
+        Prediction("b", "1", "Proposed (U,Y,S)", score=0.5, probability=0.6),
+    ]
+    write_predictions(run / "predictions.csv", rows)
+    (run / "crossval.json").write_text(json.dumps({"cohort": str(cohort)}))
+    write_tiles(run / "fold-1" / "tiles" / "b.h5", TileTable.of_grid("b", grid(), tile_values(2)))
+    served = find([run])
+    assert served.slides["a"].prediction == rows[2]
+    assert served.slides["b"].tiles == run / "fold-1" / "tiles" / "b.h5"
+    assert served.model is None
+    assert find([run], method="CNN (Y,S)").slides["a"].prediction == rows[0]
+    with pytest.raises(ConfigError, match=r"no method 'VGG'; it has CNN \(Y,S\), Proposed"):
+        find([run], method="VGG")

@@ -41,7 +41,8 @@ def serve(
     sessions, kept = Sessions(accounts, blind), Desk(desk or served.desk)
     with listen(address) as door:
         address = replace(address, port=door.getsockname()[1])
-        out.print(f"{len(served.slides)} slides; what readers enter is kept in {kept.path}", markup=False)
+        count = len(served.slides)
+        out.print(f"{count} slide{'' if count == 1 else 's'}; what readers enter is kept in {kept.path}", markup=False)
         out.print(f"open {address.url}{'' if accounts else f'?token={sessions.token}'}", markup=False)
         out.print("research use only; stop with Ctrl-C")
         run(make_app(Room(served, kept), sessions, address), door)

@@ -21,8 +21,10 @@ from aspirate.slides.cohort import canonical_id
 from aspirate.slides.doctor import slides_at
 from aspirate.stages.calibration import Calibration
 
-PREDICTIONS_FILE, MODEL_FOLDER, MODEL_FILE = "predictions.csv", "model", "model.json"
+PREDICTIONS_FILE, CROSSVAL_FILE = "predictions.csv", "crossval.json"
+MODEL_FOLDER, MODEL_FILE = "model", "model.json"
 REPORT_FILE = Path("report", "index.html")
+OURS, BEST = "Proposed", "Proposed (U,Y,S)"
 SAME_PROBABILITY = 1e-3
 """Predictions are written with six digits of score and probability."""
 
@@ -73,7 +75,8 @@ class _Found:
 def find(places: Sequence[Path], mpp: float | None = None, file_names: bool = False, method: str = "") -> Served:
     """`mpp` serves slides that have none; `file_names` lets names of bare files be seen, else they are numbered."""
     found = _found(places)
-    slides = list(_entries(found.cohorts, mpp, file_names))
+    cohorts = found.cohorts or tuple(_cohorts_of_runs(found.results))
+    slides = list(_entries(cohorts, mpp, file_names))
     if not slides:
         raise ConfigError(
             f"{', '.join(map(str, places))}: no slides here; name their cohort or folder too, "
@@ -126,6 +129,15 @@ def _expanded(places: Sequence[Path]) -> Iterator[Path]:
         yield from held or [place]
 
 
+def _cohorts_of_runs(results: Sequence[Path]) -> Iterator[Path]:
+    """A cross-validation says which cohort it was made on."""
+    for root in results:
+        try:
+            yield Path(json.loads((root / CROSSVAL_FILE).read_text(encoding="utf-8"))["cohort"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+
+
 def _entries(cohorts: Sequence[Path], mpp: float | None, file_names: bool) -> Iterator[ServedSlide]:
     number = 0
     for place in cohorts:
@@ -149,7 +161,7 @@ def _predicted(results: Sequence[Path], method: str) -> Iterator[tuple[str, dict
     seen: set[str] = set()
     for root in results:
         rows = read_predictions(root / PREDICTIONS_FILE)
-        wanted = method or (rows[0].method if rows else "")
+        wanted = method or _usual_method(rows)
         if method and rows and method not in {row.method for row in rows}:
             names = ", ".join(sorted({row.method for row in rows}))
             raise ConfigError(f"{root / PREDICTIONS_FILE}: no method {method!r}; it has {names}")
@@ -160,6 +172,13 @@ def _predicted(results: Sequence[Path], method: str) -> Iterator[tuple[str, dict
             files = (root / TILE_FOLDER, root / f"fold-{row.fold}" / TILE_FOLDER)
             tiles = [folder / f"{row.slide_id}.h5" for folder in files if (folder / f"{row.slide_id}.h5").is_file()]
             yield row.slide_id, {"prediction": row, "tiles": tiles[0] if tiles else None}
+
+
+def _usual_method(rows: Sequence[Prediction]) -> str:
+    """Ours goes before its rivals, with the labels that serve it best; else whatever comes first."""
+    names = [row.method for row in rows if row.method]
+    ours = [name for name in names if name.startswith(OURS)]
+    return BEST if BEST in ours else next(iter(ours or names), "")
 
 
 def _refuse_twice(slides: Sequence[ServedSlide]) -> None:

@@ -26,7 +26,7 @@ from aspirate.workflow.heat_map import css_colours
 THUMBNAIL_PX = 240
 SQUARE_PX, LARGE_SQUARE_PX = 160, 640
 SUGGESTED_SLIDES = 40
-"""Of many slides, those looked through for one list of suggestions."""
+"""Of many slides, those with the fewest marks are looked through for one list of suggestions."""
 
 Status = Literal["predicted", "inadequate", "failed", "unpredicted", "hidden"]
 
@@ -217,7 +217,9 @@ class Room:
 
     def suggestions(self, session: Session, most: int) -> list[messages.Suggestion]:
         spots = {}
+        marks = self.marks.counts(self.served.slides.values())
         candidates = [slide for slide in self.served.slides.values() if slide.tiles and slide.entry]
+        candidates.sort(key=lambda slide: marks.get(slide.slide_id, 0))
         for slide in candidates[:SUGGESTED_SLIDES]:
             try:
                 marked = [shapely.from_geojson(mark.geometry) for mark in self.marks_of(slide, session)]
