@@ -282,3 +282,32 @@ def test_light_and_dark(page: Page) -> None:
     page.wait_for_selector("h1")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == dark
     assert sum(map(int, re.findall(r"\d+", dark)[:3])) < 150
+
+
+def test_nothing_moves_while_the_page_loads(page: Page) -> None:
+    page.add_init_script(
+        "window.moved = 0; new PerformanceObserver((list) => { for (const shift of list.getEntries()) "
+        "window.moved += shift.value; }).observe({ type: 'layout-shift', buffered: true });"
+    )
+    for path in ("/", "/slide/a"):
+        visit(page, path)
+        assert page.evaluate("window.moved") < 0.02, path
+
+
+def test_a_slide_that_vanishes_while_it_is_looked_at_says_so(browser: Browser, address: str, place: Path) -> None:
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    page = context.new_page()  # a console error is due here: the browser itself notes the tile that failed
+    page.goto(address)
+    page.wait_for_selector("h1")
+    visit(page, "/slide/few?x=650&y=550&z=0.4")  # coarse: finer tiles are still to come
+    file, away = place / "cohort" / "few.tiff", place / "away.tiff"
+    file.rename(away)
+    try:
+        page.wait_for_timeout(1500)
+        press(page, "5")
+        expect(page.get_by_role("alert").filter(has_text="the file has gone")).to_be_visible()
+    finally:
+        away.rename(file)
+    visit(page, "/slide/a")
+    expect(page.locator(".alarm")).to_be_hidden()
+    context.close()

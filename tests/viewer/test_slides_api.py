@@ -1,6 +1,7 @@
 """What the API says of slides, against what was planted."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
 
@@ -11,9 +12,13 @@ from tests.slides.slide_files import Variety, picture, write_slide
 from tests.viewer.planted import CALIBRATION, CUTS, SIDE, Open, Visitor, grid, informativeness, tile_values
 
 from aspirate.core.errors import ConfigError
+from aspirate.core.geometry import Size
 from aspirate.core.predictions import Prediction, write_predictions
 from aspirate.core.tile_file import TileTable, write_tiles
 from aspirate.slides.cohort import Cohort
+from aspirate.slides.reader import open_slide
+from aspirate.viewer.cache import ByteCache
+from aspirate.viewer.open_slides import OpenSlides
 from aspirate.viewer.places import Served, find
 from aspirate.workflow.heat_map import colours
 
@@ -179,3 +184,30 @@ def test_a_cross_validation_knows_its_cohort_and_shows_our_method(tmp_path: Path
     assert find([run], method="CNN (Y,S)").slides["a"].prediction == rows[0]
     with pytest.raises(ConfigError, match=r"no method 'VGG'; it has CNN \(Y,S\), Proposed"):
         find([run], method="VGG")
+
+
+def test_a_slide_in_use_is_not_closed_under_its_reader(served: Served) -> None:
+    slides = OpenSlides(most=1, cache=ByteCache(0))
+
+    def read(number: int) -> bytes:
+        with slides.lease(served.slides[("a", "b", "few")[number % 3]]) as (pyramid, _):
+            return pyramid.tile(11, number % 6, number % 5)
+
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(read, range(240)))
+    assert together == [read(number) for number in range(240)]
+    slides.close()
+    assert len(slides) == 0
+
+
+def test_the_real_slide_is_served_as_it_is_read(shared_data: Path) -> None:
+    path = shared_data / "slides" / "csf_metastasis_PAP-1_full.tiff"
+    desk = find([path], mpp=0.25)
+    with OpenSlides().lease(desk.slides["slide 1"]) as (pyramid, _), open_slide(path, mpp=0.25) as slide:
+        assert pyramid.shape.size_px0 == Size(27888, 28392)
+        for level in (15, 14, 12):
+            column, row = (side // 2 for side in (27888 >> (23 - level), 28392 >> (23 - level)))
+            side_px0 = 256 << (15 - level)
+            expected = slide.read_squares([(column * side_px0, row * side_px0)], side_px0, 256)[0]
+            shown = np.asarray(Image.open(BytesIO(pyramid.tile(level, column, row))).convert("RGB"))
+            assert np.abs(shown.astype(float) - expected).mean() < 1
