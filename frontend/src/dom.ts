@@ -22,11 +22,19 @@ function asNode(child: Child): Node | string {
 }
 
 /** `onclick` and the like are listeners, anything else an attribute. */
-export function h<K extends keyof HTMLElementTagNameMap>(tag: K, properties: Properties = {}, ...children: Child[]): HTMLElementTagNameMap[K] {
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  properties: Properties = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
   return filled(document.createElement(tag), properties, children);
 }
 
-export function s<K extends keyof SVGElementTagNameMap>(tag: K, properties: Properties = {}, ...children: Child[]): SVGElementTagNameMap[K] {
+export function s<K extends keyof SVGElementTagNameMap>(
+  tag: K,
+  properties: Properties = {},
+  ...children: Child[]
+): SVGElementTagNameMap[K] {
   return filled(document.createElementNS(SVG, tag) as SVGElementTagNameMap[K], properties, children);
 }
 
@@ -47,5 +55,10 @@ export function say(text: string, bad = false): void {
   toast.className = bad ? "toast bad" : "toast";
   toast.hidden = false;
   window.clearTimeout(fading);
-  fading = window.setTimeout(() => { toast.hidden = true; }, bad ? 8000 : 2500);
+  fading = window.setTimeout(
+    () => {
+      toast.hidden = true;
+    },
+    bad ? 8000 : 2500,
+  );
 }

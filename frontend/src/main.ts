@@ -7,7 +7,12 @@ import { slidePage } from "./slide";
 import { worklistPage } from "./worklist";
 
 /** `enter` is called when the page is in sight; what it gives back, when it is left. */
-export interface Page { body: HTMLElement; title: string; bar: Child[]; enter?: () => () => void }
+export interface Page {
+  body: HTMLElement;
+  title: string;
+  bar: Child[];
+  enter?: () => () => void;
+}
 
 let leave: (() => void) | undefined;
 
@@ -47,22 +52,81 @@ function header(session: Session, bar: Child[]): HTMLElement {
     await show();
   };
   const reading = session.mode === "reading";
-  const mode = session.role === "admin"
-    ? h("button", { class: "switch", role: "switch", "aria-checked": String(reading), title: "Hide the algorithm's result of a slide until you have given your own category", onclick: () => void change({ mode: reading ? "review" : "reading" }) }, "Blind reading")
-    : h("span", { class: "dim" }, "Blind reading");
+  const mode =
+    session.role === "admin"
+      ? h(
+          "button",
+          {
+            class: "switch",
+            role: "switch",
+            "aria-checked": String(reading),
+            title: "Hide the algorithm's result of a slide until you have given your own category",
+            onclick: () => void change({ mode: reading ? "review" : "reading" }),
+          },
+          "Blind reading",
+        )
+      : h("span", { class: "dim" }, "Blind reading");
   const name = session.accounts
-    ? h("span", { class: "reader" }, session.reader, " ", h("button", { class: "quiet", onclick: async () => { await api.signOut(); await show(); } }, "Sign out"))
-    : h("label", { class: "reader" }, "Reader ", h("input", { value: session.reader, maxlength: 60, size: 10, "aria-label": "Your name as a reader", onchange: (event: Event) => void change({ reader: (event.target as HTMLInputElement).value }) }));
-  return h("header", {},
-    link("/", { class: "home" }, "Aspirate"), ...bar, h("span", { class: "gap" }),
-    h("span", { class: "use" }, "Research use only"), mode, name,
-    h("button", { class: "quiet icon", title: "Light or dark", "aria-label": "Light or dark", onclick: turnTheme }, "◐"));
+    ? h(
+        "span",
+        { class: "reader" },
+        session.reader,
+        " ",
+        h(
+          "button",
+          {
+            class: "quiet",
+            onclick: async () => {
+              await api.signOut();
+              await show();
+            },
+          },
+          "Sign out",
+        ),
+      )
+    : h(
+        "label",
+        { class: "reader" },
+        "Reader ",
+        h("input", {
+          value: session.reader,
+          maxlength: 60,
+          size: 10,
+          "aria-label": "Your name as a reader",
+          onchange: (event: Event) => void change({ reader: (event.target as HTMLInputElement).value }),
+        }),
+      );
+  return h(
+    "header",
+    {},
+    link("/", { class: "home" }, "Aspirate"),
+    ...bar,
+    h("span", { class: "gap" }),
+    h("span", { class: "use" }, "Research use only"),
+    mode,
+    name,
+    h(
+      "button",
+      { class: "quiet icon", title: "Light or dark", "aria-label": "Light or dark", onclick: turnTheme },
+      "◐",
+    ),
+  );
 }
 
 function signInPage(accounts: boolean): HTMLElement {
   if (!accounts) {
-    return h("main", { class: "narrow" }, h("h1", {}, "Aspirate reading room"),
-      h("p", {}, "Open the address that ", h("code", {}, "aspirate serve"), " printed when it started: it carries the token that lets you in."));
+    return h(
+      "main",
+      { class: "narrow" },
+      h("h1", {}, "Aspirate reading room"),
+      h(
+        "p",
+        {},
+        "Open the address that ",
+        h("code", {}, "aspirate serve"),
+        " printed when it started: it carries the token that lets you in.",
+      ),
+    );
   }
   const name = h("input", { name: "name", autocomplete: "username", required: true });
   const password = h("input", { name: "password", type: "password", autocomplete: "current-password", required: true });
@@ -75,9 +139,19 @@ function signInPage(accounts: boolean): HTMLElement {
       say((error as Refused).message, true);
     }
   };
-  return h("main", { class: "narrow" }, h("h1", {}, "Aspirate reading room"),
-    h("form", { onsubmit: enter }, h("label", {}, "Name", name), h("label", {}, "Password", password), h("button", { class: "main" }, "Sign in")),
-    h("p", { class: "dim" }, "Research use only. Not for diagnosis."));
+  return h(
+    "main",
+    { class: "narrow" },
+    h("h1", {}, "Aspirate reading room"),
+    h(
+      "form",
+      { onsubmit: enter },
+      h("label", {}, "Name", name),
+      h("label", {}, "Password", password),
+      h("button", { class: "main" }, "Sign in"),
+    ),
+    h("p", { class: "dim" }, "Research use only. Not for diagnosis."),
+  );
 }
 
 async function page(session: Session): Promise<Page> {
@@ -101,7 +175,15 @@ export async function show(): Promise<void> {
     leave = shown.enter?.();
   } catch (error) {
     const why = error instanceof Refused ? error.message : "something went wrong on this page; reload it";
-    document.body.replaceChildren(h("main", { class: "narrow" }, h("h1", {}, "Not to be shown"), h("p", { role: "alert" }, why), link("/", {}, "To the worklist")));
+    document.body.replaceChildren(
+      h(
+        "main",
+        { class: "narrow" },
+        h("h1", {}, "Not to be shown"),
+        h("p", { role: "alert" }, why),
+        link("/", {}, "To the worklist"),
+      ),
+    );
     if (!(error instanceof Refused)) throw error;
   }
 }

@@ -9,7 +9,11 @@ import type { Spot, Stage } from "./stage";
 
 type Tool = "look" | "point" | "box";
 const NAMES: Grade[] = ["informative", "normal", "atypical", "malignant"];
-const TOOLS: [Tool, string, string][] = [["look", "Look", "v"], ["point", "Point", "m"], ["box", "Box", "b"]];
+const TOOLS: [Tool, string, string][] = [
+  ["look", "Look", "v"],
+  ["point", "Point", "m"],
+  ["box", "Box", "b"],
+];
 const SMALLEST_PX = 5;
 
 export class Marking {
@@ -21,7 +25,12 @@ export class Marking {
   private held: { mark: Mark; from: Spot } | null = null;
   private readonly body = h("div", { class: "marking" });
 
-  constructor(private readonly slide: string, private readonly stage: Stage, private readonly overlay: Overlay, kept: string) {
+  constructor(
+    private readonly slide: string,
+    private readonly stage: Stage,
+    private readonly overlay: Overlay,
+    kept: string,
+  ) {
     this.element = section("Annotations", this.body, h("p", { class: "dim" }, `Saved at once to ${kept}.`));
     stage.viewer.addHandler("canvas-click", (event) => this.clicked(event));
     stage.viewer.addHandler("canvas-press", (event) => this.pressed(event));
@@ -65,7 +74,10 @@ export class Marking {
     const spot = this.stage.spot(event.position);
     const under = this.overlay.markAt(spot);
     this.from = this.tool === "box" ? spot : null;
-    this.held = this.tool === "look" && under && under.id === this.overlay.selected && movable(under) ? { mark: under, from: spot } : null;
+    this.held =
+      this.tool === "look" && under && under.id === this.overlay.selected && movable(under)
+        ? { mark: under, from: spot }
+        : null;
   }
 
   private dragged(event: OpenSeadragon.CanvasDragEvent): void {
@@ -114,7 +126,10 @@ export class Marking {
     return this.attempt(async () => {
       const mark = await api.addMark(this.slide, inside(place, this.stage), this.grade);
       this.replace(mark);
-      this.undos.push(async () => { await api.removeMark(this.slide, mark.id); this.drop(mark.id); });
+      this.undos.push(async () => {
+        await api.removeMark(this.slide, mark.id);
+        this.drop(mark.id);
+      });
       say(`Marked as ${mark.grade}.`);
     });
   }
@@ -139,7 +154,11 @@ export class Marking {
 
   undo(): void {
     const last = this.undos.pop();
-    if (last) void this.attempt(async () => { await last(); say("Taken back."); });
+    if (last)
+      void this.attempt(async () => {
+        await last();
+        say("Taken back.");
+      });
   }
 
   /** The grade of the selected annotation, or of those to come. */
@@ -158,23 +177,65 @@ export class Marking {
   private draw(): void {
     const { marks, selected } = this.overlay;
     const mark = marks.find((each) => each.id === selected);
-    const tools = TOOLS.map(([tool, text, key]) => h("button", { class: "tool", "aria-pressed": String(this.tool === tool), title: `Key: ${key}`, onclick: () => this.use(tool) }, text));
+    const tools = TOOLS.map(([tool, text, key]) =>
+      h(
+        "button",
+        {
+          class: "tool",
+          "aria-pressed": String(this.tool === tool),
+          title: `Key: ${key}`,
+          onclick: () => this.use(tool),
+        },
+        text,
+      ),
+    );
     const current = mark?.grade ?? this.grade;
     const grades = NAMES.map((name) => {
-      const button = h("button", { class: "grade", "aria-pressed": String(name === current), onclick: () => this.give(name) }, name);
+      const button = h(
+        "button",
+        { class: "grade", "aria-pressed": String(name === current), onclick: () => this.give(name) },
+        name,
+      );
       button.style.setProperty("--colour", GRADES[name]);
       return button;
     });
-    const file = h("input", { type: "file", accept: ".geojson,.json", class: "unseen", "aria-label": "GeoJSON file", onchange: () => void this.take(file) });
+    const file = h("input", {
+      type: "file",
+      accept: ".geojson,.json",
+      class: "unseen",
+      "aria-label": "GeoJSON file",
+      onchange: () => void this.take(file),
+    });
     this.body.replaceChildren(
       h("div", { class: "row", role: "group", "aria-label": "Tool" }, ...tools),
-      h("div", { class: "row", role: "group", "aria-label": mark ? "Grade of the selected annotation" : "Grade of the next annotation" }, ...grades),
-      h("div", { class: "row" },
-        h("span", { class: "count" }, `${marks.length} annotation${marks.length === 1 ? "" : "s"}${mark ? `, one selected (${mark.reader})` : ""}`),
+      h(
+        "div",
+        {
+          class: "row",
+          role: "group",
+          "aria-label": mark ? "Grade of the selected annotation" : "Grade of the next annotation",
+        },
+        ...grades,
+      ),
+      h(
+        "div",
+        { class: "row" },
+        h(
+          "span",
+          { class: "count" },
+          `${marks.length} annotation${marks.length === 1 ? "" : "s"}${mark ? `, one selected (${mark.reader})` : ""}`,
+        ),
         h("button", { disabled: !mark, title: "Key: Delete", onclick: () => this.remove() }, "Remove"),
-        h("button", { disabled: !this.undos.length, title: "Key: u", onclick: () => this.undo() }, "Undo")),
-      h("div", { class: "row" }, h("a", { class: "button", href: `${slidePath(this.slide)}/marks.geojson`, download: true }, "Export GeoJSON"),
-        h("button", { onclick: () => file.click() }, "Import GeoJSON"), file));
+        h("button", { disabled: !this.undos.length, title: "Key: u", onclick: () => this.undo() }, "Undo"),
+      ),
+      h(
+        "div",
+        { class: "row" },
+        h("a", { class: "button", href: `${slidePath(this.slide)}/marks.geojson`, download: true }, "Export GeoJSON"),
+        h("button", { onclick: () => file.click() }, "Import GeoJSON"),
+        file,
+      ),
+    );
   }
 
   private take(input: HTMLInputElement): Promise<void> {
@@ -197,12 +258,22 @@ function moved(mark: Mark, from: Spot, to: Spot): Place {
 
 /** Outlines that were drawn elsewhere keep their place. */
 function movable(mark: Mark): boolean {
-  return mark.geometry.type === "Point" || (mark.geometry.type === "Polygon" && mark.geometry.coordinates.length === 1 && mark.geometry.coordinates[0].length === 5);
+  return (
+    mark.geometry.type === "Point" ||
+    (mark.geometry.type === "Polygon" &&
+      mark.geometry.coordinates.length === 1 &&
+      mark.geometry.coordinates[0].length === 5)
+  );
 }
 
 function inside(place: Place, stage: Stage): Place {
   const { width, height } = stage.shape;
   const [left, top] = [Math.min(width - 1, Math.max(0, place.x)), Math.min(height - 1, Math.max(0, place.y))];
   const round = (value: number): number => Math.round(value * 10) / 10;
-  return { x: round(left), y: round(top), width: round(Math.min(place.width, width - left)), height: round(Math.min(place.height, height - top)) };
+  return {
+    x: round(left),
+    y: round(top),
+    width: round(Math.min(place.width, width - left)),
+    height: round(Math.min(place.height, height - top)),
+  };
 }

@@ -4,10 +4,19 @@ import { slidePath, type Evidence, type Grade, type Mark, type Model, type Tile 
 import type { Painter, Spot, Stage } from "./stage";
 
 export const ZONES: Record<number, string> = { 2: "#3f9c66", 3: "#a3b552", 4: "#e8b04a", 5: "#de7a3c", 6: "#c4372d" };
-export const GRADES: Record<Grade, string> = { informative: "#4078c0", normal: "#2f9e4f", atypical: "#eba01e", malignant: "#c82832" };
+export const GRADES: Record<Grade, string> = {
+  informative: "#4078c0",
+  normal: "#2f9e4f",
+  atypical: "#eba01e",
+  malignant: "#c82832",
+};
 const NEUTRAL = "#5b6ee1";
 
-export interface Layers { heat: number; tiles: boolean; marks: boolean }
+export interface Layers {
+  heat: number;
+  tiles: boolean;
+  marks: boolean;
+}
 
 /** The colour of a tile: of the category that its own score would give; neutral where that is not to be said. */
 export function tileColour(tile: Tile, model: Model | null): string {
@@ -27,7 +36,10 @@ export class Overlay {
   draft: { x: number; y: number; width: number; height: number } | null = null;
   private heat: HTMLImageElement | null = null;
 
-  constructor(private readonly stage: Stage, layers: Layers) {
+  constructor(
+    private readonly stage: Stage,
+    layers: Layers,
+  ) {
     this.layers = layers;
     stage.painters.push(this.paintHeat, this.paintTiles, this.paintMarks);
   }
@@ -100,7 +112,14 @@ export class Overlay {
   }
 }
 
-function outline(brush: CanvasRenderingContext2D, tile: Tile, side: number, colour: string, px: number, width: number): void {
+function outline(
+  brush: CanvasRenderingContext2D,
+  tile: Tile,
+  side: number,
+  colour: string,
+  px: number,
+  width: number,
+): void {
   const grown = Math.max(0, (7 * px - side) / 2); // from afar a tile is a dot that can still be seen
   brush.strokeStyle = colour;
   brush.lineWidth = width * px;

@@ -4,7 +4,10 @@ import { slidePath, type Evidence, type Model, type Tile } from "./api";
 import { h } from "./dom";
 import { tileColour } from "./overlay";
 
-export interface RailEvents { choose: (tile: Tile) => void; hover: (tile: Tile | null) => void }
+export interface RailEvents {
+  choose: (tile: Tile) => void;
+  hover: (tile: Tile | null) => void;
+}
 
 export class Rail {
   readonly element = h("nav", { class: "rail", "aria-label": "Tiles that matter" });
@@ -12,11 +15,23 @@ export class Rail {
   private at = -1;
   private readonly list = h("ol", {});
 
-  constructor(private readonly slide: string, private readonly evidence: Evidence, private readonly model: Model | null, private readonly events: RailEvents) {
+  constructor(
+    private readonly slide: string,
+    private readonly evidence: Evidence,
+    private readonly model: Model | null,
+    private readonly events: RailEvents,
+  ) {
     const graded = evidence.tiles.some((tile) => tile.malignancy !== null);
-    const order = h("select", { "aria-label": "Order of tiles", onchange: () => this.draw(order.value) },
-      h("option", { value: "informativeness" }, "Most informative"), graded && h("option", { value: "malignancy" }, "Most suspicious"));
-    this.element.append(h("div", { class: "rail-head" }, h("b", {}, `${evidence.tiles.length} tiles`), order), this.list);
+    const order = h(
+      "select",
+      { "aria-label": "Order of tiles", onchange: () => this.draw(order.value) },
+      h("option", { value: "informativeness" }, "Most informative"),
+      graded && h("option", { value: "malignancy" }, "Most suspicious"),
+    );
+    this.element.append(
+      h("div", { class: "rail-head" }, h("b", {}, `${evidence.tiles.length} tiles`), order),
+      this.list,
+    );
     this.draw(order.value);
   }
 
@@ -35,16 +50,36 @@ export class Rail {
 
   private button(tile: Tile, i: number, worst: boolean): HTMLElement {
     const said = tile.malignancy === null ? "" : `, malignancy score ${tile.malignancy.toFixed(2)}`;
-    const button = h("button", {
-      class: "tile", "aria-label": `Tile ${tile.rank}, informativeness ${tile.informativeness.toFixed(2)}${said}${worst ? ", the most suspicious" : ""}`,
-      "data-x": tile.x, "data-y": tile.y,
-      onclick: () => this.choose(i), onpointerenter: () => this.events.hover(tile), onpointerleave: () => this.events.hover(null),
-      onfocus: () => this.events.hover(tile), onblur: () => this.events.hover(null),
-    },
-    h("img", { src: `${slidePath(this.slide)}/squares/${tile.x}/${tile.y}`, alt: "", loading: "lazy", width: 128, height: 128 }),
-    h("span", { class: "values" }, h("span", { title: "Informativeness" }, tile.informativeness.toFixed(2)),
-      tile.malignancy === null ? null : h("span", { class: "score", title: "Malignancy score" }, tile.malignancy.toFixed(2))),
-    worst && h("span", { class: "worst" }, "most suspicious"));
+    const button = h(
+      "button",
+      {
+        class: "tile",
+        "aria-label": `Tile ${tile.rank}, informativeness ${tile.informativeness.toFixed(2)}${said}${worst ? ", the most suspicious" : ""}`,
+        "data-x": tile.x,
+        "data-y": tile.y,
+        onclick: () => this.choose(i),
+        onpointerenter: () => this.events.hover(tile),
+        onpointerleave: () => this.events.hover(null),
+        onfocus: () => this.events.hover(tile),
+        onblur: () => this.events.hover(null),
+      },
+      h("img", {
+        src: `${slidePath(this.slide)}/squares/${tile.x}/${tile.y}`,
+        alt: "",
+        loading: "lazy",
+        width: 128,
+        height: 128,
+      }),
+      h(
+        "span",
+        { class: "values" },
+        h("span", { title: "Informativeness" }, tile.informativeness.toFixed(2)),
+        tile.malignancy === null
+          ? null
+          : h("span", { class: "score", title: "Malignancy score" }, tile.malignancy.toFixed(2)),
+      ),
+      worst && h("span", { class: "worst" }, "most suspicious"),
+    );
     button.style.setProperty("--colour", tileColour(tile, this.model));
     return button;
   }

@@ -4,8 +4,16 @@ import OpenSeadragon from "openseadragon";
 import { slidePath, type Shape } from "./api";
 import { h } from "./dom";
 
-export interface Spot { x: number; y: number }
-export interface View { x: number; y: number; zoom: number; turn: number }
+export interface Spot {
+  x: number;
+  y: number;
+}
+export interface View {
+  x: number;
+  y: number;
+  zoom: number;
+  turn: number;
+}
 /** Paints in level-0 pixels; `px` is how many of them a screen pixel is. */
 export type Painter = (brush: CanvasRenderingContext2D, px: number) => void;
 
@@ -28,7 +36,12 @@ export class Stage {
   private failed = false;
 
   /** `element` must be on the page already: its size decides what is loaded first. */
-  constructor(readonly element: HTMLElement, readonly name: string, readonly shape: Shape, view: View | null) {
+  constructor(
+    readonly element: HTMLElement,
+    readonly name: string,
+    readonly shape: Shape,
+    view: View | null,
+  ) {
     const ground = h("div", { class: "ground" });
     const map = h("div", { class: "map", "aria-hidden": "true" });
     this.element.append(ground, this.canvas, map, h("div", { class: "scale" }, this.power, this.bar));
@@ -49,14 +62,27 @@ export class Stage {
       imageLoaderLimit: 8,
       tileRetryMax: 1,
       gestureSettingsMouse: { clickToZoom: false, dblClickToZoom: true, flickEnabled: true },
-      tileSources: [new OpenSeadragon.TileSource({
-        width: shape.width, height: shape.height, tileSize: shape.tile_px, tileOverlap: 0, maxLevel: shape.max_level,
-        minLevel: Math.max(0, shape.max_level - Math.ceil(Math.log2(Math.max(shape.width, shape.height) / shape.tile_px))),
-        getTileUrl: (level: number, x: number, y: number) => `${slidePath(name)}/tiles/${level}/${x}/${y}`,
-      } as unknown as OpenSeadragon.TileSourceOptions)],
+      tileSources: [
+        new OpenSeadragon.TileSource({
+          width: shape.width,
+          height: shape.height,
+          tileSize: shape.tile_px,
+          tileOverlap: 0,
+          maxLevel: shape.max_level,
+          minLevel: Math.max(
+            0,
+            shape.max_level - Math.ceil(Math.log2(Math.max(shape.width, shape.height) / shape.tile_px)),
+          ),
+          getTileUrl: (level: number, x: number, y: number) => `${slidePath(name)}/tiles/${level}/${x}/${y}`,
+        } as unknown as OpenSeadragon.TileSourceOptions),
+      ],
     });
-    this.viewer.addHandler("open", () => { if (view) this.look(view, true); this.paint(); });
-    for (const event of ["update-viewport", "resize", "viewport-change"] as const) this.viewer.addHandler(event as "resize", () => this.paint());
+    this.viewer.addHandler("open", () => {
+      if (view) this.look(view, true);
+      this.paint();
+    });
+    for (const event of ["update-viewport", "resize", "viewport-change"] as const)
+      this.viewer.addHandler(event as "resize", () => this.paint());
     this.viewer.addHandler("tile-load-failed", () => void this.explain());
   }
 
@@ -64,7 +90,13 @@ export class Stage {
     if (this.failed) return;
     this.failed = true;
     const answer = await fetch(`${slidePath(this.name)}/tiles/0/0/0`, { cache: "no-store" }).catch(() => null);
-    this.onfail(answer === null ? "The server does not answer." : answer.ok ? "Part of the slide could not be read." : (await answer.json()).detail);
+    this.onfail(
+      answer === null
+        ? "The server does not answer."
+        : answer.ok
+          ? "Part of the slide could not be read."
+          : (await answer.json()).detail,
+    );
   }
 
   /** Screen pixels per level-0 pixel. */
@@ -92,7 +124,7 @@ export class Stage {
 
   /** By objective power, 1 to 5; without a resolution, by level-0 pixels. */
   magnify(step: number): void {
-    const zoom = (POWERS[step - 1] ?? 40) * (this.shape.mpp ?? 0.25) / 10;
+    const zoom = ((POWERS[step - 1] ?? 40) * (this.shape.mpp ?? 0.25)) / 10;
     this.look({ ...this.view, zoom });
   }
 
@@ -133,13 +165,18 @@ export class Stage {
     const brush = this.canvas.getContext("2d")!;
     brush.setTransform(1, 0, 0, 1, 0, 0);
     brush.clearRect(0, 0, this.canvas.width, this.canvas.height);
-    const at = (x: number, y: number): OpenSeadragon.Point => this.viewer.viewport.imageToViewerElementCoordinates(new OpenSeadragon.Point(x, y));
+    const at = (x: number, y: number): OpenSeadragon.Point =>
+      this.viewer.viewport.imageToViewerElementCoordinates(new OpenSeadragon.Point(x, y));
     const unit = 1000;
     const [origin, right, below] = [at(0, 0), at(unit, 0), at(0, unit)];
     brush.setTransform(
-      (right.x - origin.x) / unit * ratio, (right.y - origin.y) / unit * ratio,
-      (below.x - origin.x) / unit * ratio, (below.y - origin.y) / unit * ratio,
-      origin.x * ratio, origin.y * ratio);
+      ((right.x - origin.x) / unit) * ratio,
+      ((right.y - origin.y) / unit) * ratio,
+      ((below.x - origin.x) / unit) * ratio,
+      ((below.y - origin.y) / unit) * ratio,
+      origin.x * ratio,
+      origin.y * ratio,
+    );
     const px = unit / Math.hypot(right.x - origin.x, right.y - origin.y);
     for (const painter of this.painters) {
       brush.save();
@@ -158,9 +195,9 @@ export class Stage {
       this.bar.hidden = true;
       return;
     }
-    this.power.textContent = `${Number((10 / mpp * zoom).toPrecision(2))} ×`;
-    const length = LENGTHS_UM.filter((um) => um / mpp * zoom <= 160).at(-1) ?? 1;
-    this.bar.style.width = `${length / mpp * zoom}px`;
+    this.power.textContent = `${Number(((10 / mpp) * zoom).toPrecision(2))} ×`;
+    const length = LENGTHS_UM.filter((um) => (um / mpp) * zoom <= 160).at(-1) ?? 1;
+    this.bar.style.width = `${(length / mpp) * zoom}px`;
     this.bar.textContent = length >= 1000 ? `${length / 1000} mm` : `${length} µm`;
   }
 

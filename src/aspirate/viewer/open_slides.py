@@ -119,7 +119,7 @@ def _fingerprint(entry: SlideEntry) -> str:
 
 def anonymous(message: str, served: ServedSlide) -> str:
     """A message without paths: a file's name may be a patient's."""
-    if served.entry is None:
+    if served.entry is None or not message:
         return message
     path = served.entry.path
     for told in (str(path.resolve()), str(path), str(path.parent), path.name, path.stem, served.slide_id):
