@@ -52,6 +52,7 @@ SMALL = {
     "crops.judged": 4,
 }
 FOLDS = 3
+pytestmark = pytest.mark.xdist_group("crossval")  # its fixtures are dear: one worker makes them
 
 
 def recipe(**changes: object) -> Recipe:
@@ -365,11 +366,10 @@ def test_a_learning_curve_uses_parts_of_the_annotations_on_the_same_folds(
 ) -> None:
     run = tmp_path / "run"
     shutil.copytree(whole.run, run)
-    path, failed = learning_curve(cohort, recipe(), run)
+    path, failed = learning_curve(cohort, recipe(), run, shares=(1 / 4, 1 / 2))
     with path.open() as file:
         rows = list(csv.DictReader(file))
-    assert {float(row["share"]) for row in rows} >= {1 / 4, 1 / 2, 1.0}
-    assert all("no slide to" in why for why in failed.values()), "a sixteenth of so few may be none"
+    assert {float(row["share"]) for row in rows} == {1 / 4, 1 / 2, 1.0} and not failed
     counts = {(row["share"], row["fold"]): int(row["annotations"]) for row in rows}
     index = AnnotationIndex.of(cohort)
     for k, split in enumerate(splits_of(run)):

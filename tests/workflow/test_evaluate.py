@@ -26,6 +26,7 @@ from aspirate.workflow.evaluate import EvaluateSummary, Sources, evaluate, evalu
 from aspirate.workflow.report_page import inline_svg
 from aspirate.workflow.report_pictures import collect_pictures, most_informative, telling_slides
 
+pytestmark = pytest.mark.xdist_group("evaluate")  # its fixtures are dear: one worker makes them
 FEW = EvaluateSettings(resamples=100, benign_risk=0.1, malignant_risk=0.8)
 GRID = TileGrid.cover(Size(512, 384), 0.25)
 GREEN = 6

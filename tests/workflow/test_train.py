@@ -49,6 +49,7 @@ SMALL = {
     "selection.tiles": 16,
     "adequacy.groups": 2,
 }
+pytestmark = pytest.mark.xdist_group("train")  # its fixtures are dear: one worker makes them
 RESULTS = ("predictions.csv", "metrics.json", "splits.json", "model/model.json", "model/README.md")
 
 

@@ -5,6 +5,7 @@ learning_curve.csv           share, fold, annotations learned from, slides teste
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from aspirate.core.learning_points import LearningPoint, write_learning_points
@@ -22,13 +23,17 @@ SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2)
 
 
 def learning_curve(
-    cohort_path: Path, recipe: Recipe, run: Path, stages: Stages = silent_stages
+    cohort_path: Path,
+    recipe: Recipe,
+    run: Path,
+    stages: Stages = silent_stages,
+    shares: Sequence[float] = SHARES,
 ) -> tuple[Path, dict[str, str]]:
     """After a cross-validation in `run`, whose folds are used; units that failed are named with their reason."""
     row = choose_methods([SHOWN])
     places: dict[float, Path] = {1.0: run}
     failed: dict[str, str] = {}
-    for share in SHARES:
+    for share in shares:
         place = run / "learning-curve" / f"{share:g}"
         plan = Plan(row, splits=run / "splits.json", annotations=share)
         done = crossval(cohort_path, recipe, place, plan, stages)
