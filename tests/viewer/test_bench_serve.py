@@ -9,7 +9,7 @@ from tests.slides.slide_files import Variety, picture, write_slide
 
 from aspirate.slides.deepzoom import DeepZoomYardstick
 from aspirate.slides.reader import open_slide
-from aspirate.viewer.bench_serve import measure, random_paths
+from aspirate.viewer.bench_serve import measure, random_paths, steps_of
 from aspirate.viewer.cache import ByteCache
 from aspirate.viewer.pyramid import Pyramid
 
@@ -39,13 +39,15 @@ def test_every_figure_is_measured(tmp_path: Path) -> None:
     path = write_slide(tmp_path / "s.tiff", picture(1300, 1100), Variety())
     done: list[float] = []
     figures = measure(path, seconds=0.4, clients=(1, 8), requests=100, advance=done.append)
-    assert sum(done) == 5
+    assert sum(done) == steps_of((1, 8)) == 7
     for contestant in ("direct", "deepzoom"):
         for clients in (1, 8):
             assert float(figures[f"tiles_per_second_{contestant}_{clients}_clients"]) > 0
             p50, p99 = (float(figures[f"{p}_ms_{contestant}_{clients}_clients"]) for p in ("p50", "p99"))
             assert 0 < p50 <= p99
-    rates = [float(figures[f"tiles_per_second_{name}_8_clients"]) for name in ("direct", "deepzoom")]
-    assert figures["ratio_deepzoom"] == rates[0] / rates[1]
+    assert figures["ratio_deepzoom"] == figures["ratio_deepzoom_8_clients"]
+    assert float(figures["ratio_deepzoom"]) > 1
     assert figures["p99_ms"] == figures["p99_ms_direct_8_clients"]
     assert int(figures["requests"]) >= 100
+    assert 50 < float(figures["peak_rss_mb"]) < 1000
+    assert abs(float(figures["rss_growth_mb"])) < 50

@@ -36,8 +36,17 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
     pytest.mark.skipif(not (STATIC / "index.html").exists(), reason="the pages were not built: npm is missing"),
 ]
-SETTLED_MS = 900
-"""After a key or a click: the flight, and the address that follows it."""
+SETTLED = """async () => {
+  for (let same = 0, last = ""; same < 4; ) {
+    await new Promise((done) => setTimeout(done, 150));
+    await new Promise((done) => requestAnimationFrame(done));
+    const now = location.href + (document.querySelector(".power")?.textContent ?? "");
+    same = now === last ? same + 1 : 0;
+    last = now;
+  }
+}"""
+"""After a key or a click: the flight is over, and the address says so; however slow the machine."""
+expect.set_options(timeout=20_000)
 
 
 @pytest.fixture(scope="module")
@@ -90,14 +99,18 @@ def outside(url: str, own: str) -> bool:
 def visit(page: Page, path: str) -> None:
     root = urlsplit(page.url)
     page.goto(f"{root.scheme}://{root.netloc}{path}")
+    settle(page)
+
+
+def settle(page: Page) -> None:
     page.wait_for_load_state("networkidle")
-    page.wait_for_timeout(SETTLED_MS)
+    page.evaluate(SETTLED)
 
 
 def press(page: Page, *keys: str) -> None:
     for key in keys:
         page.keyboard.press(key)
-        page.wait_for_timeout(SETTLED_MS)
+        settle(page)
 
 
 def view_of(page: Page) -> dict[str, float]:
@@ -160,13 +173,13 @@ def test_the_heat_map_changes_the_pixels_of_informative_tiles_and_no_others(page
 def test_a_click_on_the_most_suspicious_tile_flies_there(page: Page) -> None:
     visit(page, "/slide/a")
     page.get_by_role("button", name="Show the most suspicious tile").click()
-    page.wait_for_timeout(2 * SETTLED_MS)
+    settle(page)
     view = view_of(page)
     assert (view["x"], view["y"]) == pytest.approx(middle_of(3), abs=1.5)
     tile = page.locator(".tile").first
     assert (tile.get_attribute("data-x"), tile.get_attribute("data-y")) == tuple(map(str, grid().corners_px0()[37]))
     tile.click()
-    page.wait_for_timeout(2 * SETTLED_MS)
+    settle(page)
     assert (view_of(page)["x"], view_of(page)["y"]) == pytest.approx(middle_of(37), abs=1.5)
 
 

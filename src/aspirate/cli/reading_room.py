@@ -65,7 +65,7 @@ def bench_serve(
     slide: Annotated[
         Path | None, typer.Argument(help="A slide.", show_default="a synthetic one of 20,000 × 12,500 pixels")
     ] = None,
-    seconds: Annotated[float, typer.Option(min=0.2, help="For each number of clients.")] = 5.0,
+    seconds: Annotated[float, typer.Option(min=0.2, help="For each turn of each contestant.")] = 3.0,
     requests: Annotated[int, typer.Option(min=0, help="To see whether memory grows; 0 for none.")] = 50_000,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
 ) -> None:
@@ -74,6 +74,6 @@ def bench_serve(
 
     from aspirate.viewer.bench_serve import draw_slide, measure, steps_of
 
-    with TemporaryDirectory() as folder, progress("serving", steps_of(), "loads") as advance:
+    with TemporaryDirectory() as folder, progress("serving", steps_of(requests=requests), "loads") as advance:
         figures = measure(slide or draw_slide(Path(folder)), seconds, requests=requests, advance=advance)
     show_figures(figures, json_file)

@@ -7,11 +7,13 @@ helps either.
 
 import multiprocessing as mp
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from math import ceil
 from multiprocessing.connection import Connection
 from pathlib import Path
+from statistics import median
 from typing import Literal
 
 import numpy as np
@@ -32,6 +34,7 @@ from aspirate.viewer.sessions import Sessions
 
 NAME = "slide"
 CLIENTS = (1, 8, 32)
+TURNS = 3
 SIZE_PX = (20_000, 12_500)
 Contestant = Literal["direct", "deepzoom"]
 CONTESTANTS: tuple[Contestant, ...] = ("direct", "deepzoom")
@@ -60,6 +63,16 @@ class DeepZoomSlides(OpenSlides):
             yield self._rival, fingerprint
 
 
+@dataclass(frozen=True, slots=True)
+class _Server:
+    process: mp.process.BaseProcess
+    port: int
+    cookie: str
+
+    def load(self, paths: Sequence[str], clients: int, seconds: float, requests: int | None = None) -> Load:
+        return Load(self.port, self.cookie, paths, clients, seconds, requests)
+
+
 def _serve(contestant: Contestant, path: Path, folder: Path, say: "Connection[tuple[int, str], object]") -> None:
     """In a process of its own, until it is ended."""
     slides = {NAME: ServedSlide(NAME, NAME, SlideEntry(NAME, path))}
@@ -81,55 +94,66 @@ def measure(
     requests: int = 50_000,
     advance: Advance = silent,
 ) -> dict[str, float | int | str]:
-    """`seconds` for each number of clients; then `requests` to ours, to see whether its memory grows."""
+    """`seconds` for each turn; then `requests` to ours, to see whether its memory grows.
+
+    Contestants take turns, so that what else the machine does strikes both; rates and ratios are medians of turns.
+    """
     with open_slide(path) as slide:
         shape = Pyramid(slide, ByteCache(0), NAME).shape
     paths = random_paths(shape, 20_000)
     figures: dict[str, float | int | str] = {"slide": path.name, "tile_px": shape.tile_px, "seconds_each": seconds}
-    rates: dict[tuple[str, int], float] = {}
-    for contestant in CONTESTANTS:
-        with _running(contestant, path) as (process, port, cookie):
-            _put(Load(port, cookie, paths[:200], 1, seconds))  # the file and the program are warm, for both alike
-            for count in clients:
-                outcome = _put(Load(port, cookie, paths, count, seconds))
-                rates[contestant, count] = outcome.per_second
-                figures |= _figures(contestant, count, outcome)
+    with _running("direct", path) as ours, _running("deepzoom", path) as theirs:
+        servers: dict[Contestant, _Server] = {"direct": ours, "deepzoom": theirs}
+        for server in servers.values():
+            _put(server.load(paths[:200], 1, seconds))  # the file and the program are warm, for both alike
+        for count in clients:
+            turns: list[dict[Contestant, Outcome]] = []
+            for _ in range(TURNS):
+                turns.append({name: _put(server.load(paths, count, seconds)) for name, server in servers.items()})
                 advance(1)
-            figures[f"peak_rss_mb_{contestant}"] = _rss_mb(process)
-            if contestant == "direct" and requests:
-                figures |= _growth(Load(port, cookie, paths, max(clients), 3600.0, requests), process)
-                advance(1)
-    ratios = {count: rates["direct", count] / rates["deepzoom", count] for count in clients}
-    figures |= {f"ratio_deepzoom_{count}_clients": ratio for count, ratio in ratios.items()}
+            figures |= _figures(count, turns)
+        if requests:
+            figures |= _growth(ours, paths, max(clients), requests)
+            advance(1)
+        figures |= {f"peak_rss_mb_{name}": _memory_mb(server.process, "VmHWM") for name, server in servers.items()}
     middle = 8 if 8 in clients else clients[0]
-    return figures | {"ratio_deepzoom": ratios[middle], "p99_ms": figures[f"p99_ms_direct_{middle}_clients"]}
+    return figures | {
+        "ratio_deepzoom": figures[f"ratio_deepzoom_{middle}_clients"],
+        "p99_ms": figures[f"p99_ms_direct_{middle}_clients"],
+        "peak_rss_mb": figures["peak_rss_mb_direct"],
+    }
 
 
-def steps_of(clients: Sequence[int] = CLIENTS) -> int:
-    return len(CONTESTANTS) * len(clients) + 1
+def steps_of(clients: Sequence[int] = CLIENTS, requests: int = 1) -> int:
+    return TURNS * len(clients) + (requests > 0)
 
 
-def _figures(contestant: Contestant, clients: int, outcome: Outcome) -> dict[str, float]:
-    p50, p99 = np.percentile(outcome.latencies_s, [50, 99]) * 1000
-    name = f"{contestant}_{clients}_clients"
-    return {f"tiles_per_second_{name}": outcome.per_second, f"p50_ms_{name}": float(p50), f"p99_ms_{name}": float(p99)}
+def _figures(clients: int, turns: Sequence[Mapping[Contestant, Outcome]]) -> dict[str, float]:
+    figures: dict[str, float] = {}
+    for contestant in CONTESTANTS:
+        name = f"{contestant}_{clients}_clients"
+        latencies_s = [latency for turn in turns for latency in turn[contestant].latencies_s]
+        p50, p99 = np.percentile(latencies_s, [50, 99]) * 1000
+        figures[f"tiles_per_second_{name}"] = median(turn[contestant].per_second for turn in turns)
+        figures |= {f"p50_ms_{name}": float(p50), f"p99_ms_{name}": float(p99)}
+    ratios = (turn["direct"].per_second / turn["deepzoom"].per_second for turn in turns)
+    return figures | {f"ratio_deepzoom_{clients}_clients": median(ratios)}
 
 
-def _growth(load: Load, process: mp.process.BaseProcess) -> dict[str, float | int]:
-    before = _rss_mb(process)
-    outcome = _put(load)
-    return {"requests": len(outcome.latencies_s), "rss_growth_mb": _rss_mb(process) - before}
+def _growth(server: _Server, paths: Sequence[str], clients: int, requests: int) -> dict[str, float | int]:
+    before = _memory_mb(server.process, "VmRSS")
+    outcome = _put(server.load(paths, clients, 3600.0, requests))
+    return {"requests": len(outcome.latencies_s), "rss_growth_mb": _memory_mb(server.process, "VmRSS") - before}
 
 
 @contextmanager
-def _running(contestant: Contestant, path: Path) -> Iterator[tuple[mp.process.BaseProcess, int, str]]:
+def _running(contestant: Contestant, path: Path) -> Iterator[_Server]:
     hear, say = mp.get_context("spawn").Pipe(duplex=False)
     with tempfile.TemporaryDirectory() as folder:
         process = mp.get_context("spawn").Process(target=_serve, args=(contestant, path, Path(folder), say))
         process.start()
         try:
-            port, cookie = hear.recv()
-            yield process, port, cookie
+            yield _Server(process, *hear.recv())
         finally:
             process.terminate()
             process.join()
@@ -141,10 +165,11 @@ def _put(load: Load) -> Outcome:
         return pool.apply(put, (load,))
 
 
-def _rss_mb(process: mp.process.BaseProcess) -> float:
-    """What the process holds now; not a number where the system does not tell."""
-    status = Path(f"/proc/{process.pid}/statm")
-    return int(status.read_text().split()[1]) * 4096 / 2**20 if status.exists() else float("nan")
+def _memory_mb(process: mp.process.BaseProcess, what: Literal["VmRSS", "VmHWM"]) -> float:
+    """What the process holds now, or held at most; not a number where the system does not tell."""
+    status = Path(f"/proc/{process.pid}/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith(what)), float("nan"))
 
 
 def random_paths(shape: Shape, count: int, seed: int = 0) -> list[str]:
