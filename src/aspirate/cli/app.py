@@ -9,6 +9,7 @@ import typer
 
 from aspirate import __version__
 from aspirate.cli.display import err, out, progress, show_figures
+from aspirate.cli.ppi import ppi
 from aspirate.cli.reading_room import bench_serve, reader, serve
 
 if TYPE_CHECKING:
@@ -331,6 +332,7 @@ def evaluate(
     out.print(f"open {summary.page}")
 
 
+app.command()(ppi)
 app.command()(serve)
 app.command()(reader)
 bench.command("serve")(bench_serve)

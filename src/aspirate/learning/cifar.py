@@ -74,8 +74,8 @@ def _whole(place: Path, suffix: str, read: Read) -> Cifar10:
     test = _images(place, [read(place / f"{TEST_BATCH}{suffix}")])
     digest = hashlib.sha256()
     for half in (training, test):
-        digest.update(half.pixels.tobytes())
-        digest.update(half.classes.tobytes())
+        digest.update(half.pixels.data)
+        digest.update(half.classes.data)
     return Cifar10(training, test, digest.hexdigest()[:16])
 
 
