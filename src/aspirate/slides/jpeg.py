@@ -20,13 +20,18 @@ def stream_head(tables: bytes | None, ycbcr: bool) -> bytes:
     return START + _ADOBE + bytes([ycbcr]) + body
 
 
-def decode(stream: bytes, head: bytes, pixels: RgbArray) -> None:
-    """A tile into contiguous `pixels` (height, width, 3); ValueError if it is damaged in any way."""
+def whole_stream(stream: bytes, head: bytes) -> bytes:
+    """A tile as a picture of its own, without whatever a scanner wrote into it beside pixels."""
     if not stream.startswith(START):
         raise ValueError("no JPEG stream")
     begin = len(START)
     while stream.startswith(_APPLICATION, begin):
         begin += 2 + int.from_bytes(stream[begin + 2 : begin + 4], "big")
-    image = simplejpeg.decode_jpeg(head + stream[begin:], buffer=pixels)
+    return head + stream[begin:]
+
+
+def decode(stream: bytes, head: bytes, pixels: RgbArray) -> None:
+    """A tile into contiguous `pixels` (height, width, 3); ValueError if it is damaged in any way."""
+    image = simplejpeg.decode_jpeg(whole_stream(stream, head), buffer=pixels)
     if image.shape != pixels.shape:
         raise ValueError(f"{image.shape} pixels in a tile of {pixels.shape}")

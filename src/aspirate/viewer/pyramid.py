@@ -15,7 +15,7 @@ from PIL import Image
 from aspirate.core.errors import AspirateError, UnreadableSlide
 from aspirate.core.geometry import Size
 from aspirate.slides.direct import DirectSlide
-from aspirate.slides.jpeg import START
+from aspirate.slides.jpeg import whole_stream
 from aspirate.slides.sampling import best_level
 from aspirate.slides.slide import RgbArray, Slide
 from aspirate.viewer.cache import ByteCache
@@ -136,15 +136,11 @@ def _levels_as_they_are(slide: Slide, shape: Shape) -> dict[int, _Held]:
 
 
 def file_tile(slide: DirectSlide, level: int, tile: int) -> bytes:
-    """A tile as the file holds it, as a picture of its own; what a scanner wrote into it beside pixels is left out."""
+    """A tile as the file holds it, as a picture of its own."""
     try:
-        stream = slide.stream(level, tile)
+        return whole_stream(slide.stream(level, tile), slide.levels[level].head)
     except (ValueError, OSError) as error:
         raise UnreadableSlide(f"{slide.name}: level {level} is damaged ({error}); copy the file again") from error
-    begin = len(START)
-    while stream[begin : begin + 1] == b"\xff" and 0xE0 <= stream[begin + 1] <= 0xEF:
-        begin += 2 + int.from_bytes(stream[begin + 2 : begin + 4], "big")
-    return slide.levels[level].head + stream[begin:]
 
 
 def jpeg(pixels: RgbArray, quality: int = QUALITY) -> bytes:
