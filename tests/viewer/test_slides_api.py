@@ -175,7 +175,7 @@ def test_a_cross_validation_knows_its_cohort_and_shows_our_method(tmp_path: Path
         Prediction("b", "1", "Proposed (U,Y,S)", score=0.5, probability=0.6),
     ]
     write_predictions(run / "predictions.csv", rows)
-    (run / "crossval.json").write_text(json.dumps({"cohort": str(cohort)}))
+    (run / "provenance.json").write_text(json.dumps({"cohort_path": str(cohort)}))
     write_tiles(run / "fold-1" / "tiles" / "b.h5", TileTable.of_grid("b", grid(), tile_values(2)))
     served = find([run])
     assert served.slides["a"].prediction == rows[2]
@@ -184,6 +184,19 @@ def test_a_cross_validation_knows_its_cohort_and_shows_our_method(tmp_path: Path
     assert find([run], method="CNN (Y,S)").slides["a"].prediction == rows[0]
     with pytest.raises(ConfigError, match=r"no method 'VGG'; it has CNN \(Y,S\), Proposed"):
         find([run], method="VGG")
+
+
+def test_predictions_know_their_files_and_a_cohort_that_moved_is_no_help(tmp_path: Path, cohort: Path) -> None:
+    out = tmp_path / "out"
+    write_predictions(out / "predictions.csv", [Prediction("x", "", "Proposed (U,Y)", score=0.2, probability=0.3)])
+    (out / "provenance.json").write_text(json.dumps({"cohort_path": str(tmp_path / "gone")}))
+    with pytest.raises(ConfigError, match="no slides here"):
+        find([out])
+    path = Cohort.read(cohort).entries[0].path
+    (out / "predictions.json").write_text(json.dumps({"files": {"x": [str(path), 0.25]}}))
+    served = find([out]).slides["x"]
+    assert served.entry is not None and (served.entry.path, served.entry.mpp) == (path, 0.25)
+    assert served.prediction is not None and served.annotations is None
 
 
 def test_a_slide_in_use_is_not_closed_under_its_reader(served: Served) -> None:

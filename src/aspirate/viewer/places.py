@@ -16,12 +16,12 @@ import numpy as np
 from aspirate.core.errors import CohortError, ConfigError
 from aspirate.core.predictions import Prediction, read_predictions
 from aspirate.core.records import SlideEntry
-from aspirate.core.store import COHORT_FILE, TILE_FOLDER
+from aspirate.core.store import COHORT_FILE, PROVENANCE_FILE, TILE_FOLDER
 from aspirate.slides.cohort import canonical_id
 from aspirate.slides.doctor import slides_at
 from aspirate.stages.calibration import Calibration
 
-PREDICTIONS_FILE, CROSSVAL_FILE = "predictions.csv", "crossval.json"
+PREDICTIONS_FILE, RECORD_FILE = "predictions.csv", "predictions.json"
 MODEL_FOLDER, MODEL_FILE = "model", "model.json"
 REPORT_FILE = Path("report", "index.html")
 OURS, BEST = "Proposed", "Proposed (U,Y,S)"
@@ -76,7 +76,7 @@ def find(places: Sequence[Path], mpp: float | None = None, file_names: bool = Fa
     """`mpp` serves slides that have none; `file_names` lets names of bare files be seen, else they are numbered."""
     found = _found(places)
     cohorts = found.cohorts or tuple(_cohorts_of_runs(found.results))
-    slides = list(_entries(cohorts, mpp, file_names))
+    slides = list(_entries(cohorts, mpp, file_names)) or list(_entries_of_results(found.results))
     if not slides:
         raise ConfigError(
             f"{', '.join(map(str, places))}: no slides here; name their cohort or folder too, "
@@ -130,12 +130,25 @@ def _expanded(places: Sequence[Path]) -> Iterator[Path]:
 
 
 def _cohorts_of_runs(results: Sequence[Path]) -> Iterator[Path]:
-    """A cross-validation says which cohort it was made on."""
+    """A training or a cross-validation says which cohort it was made on; one that has moved since is no help."""
     for root in results:
         try:
-            yield Path(json.loads((root / CROSSVAL_FILE).read_text(encoding="utf-8"))["cohort"])
+            path = Path(json.loads((root / PROVENANCE_FILE).read_text(encoding="utf-8"))["cohort_path"])
         except (OSError, ValueError, KeyError, TypeError):
             continue
+        if path.exists():
+            yield path
+
+
+def _entries_of_results(results: Sequence[Path]) -> Iterator[ServedSlide]:
+    """Predictions say from which files they were made; their slides are named as in the predictions."""
+    for root in results:
+        try:
+            files = json.loads((root / RECORD_FILE).read_text(encoding="utf-8"))["files"]
+            entries = [SlideEntry(str(name), Path(path), mpp=mpp) for name, (path, mpp) in files.items()]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue
+        yield from (ServedSlide(entry.slide_id, entry.slide_id, entry) for entry in entries)
 
 
 def _entries(cohorts: Sequence[Path], mpp: float | None, file_names: bool) -> Iterator[ServedSlide]:

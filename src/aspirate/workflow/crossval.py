@@ -90,7 +90,7 @@ def crossval(
     chosen = _splits(folder, cohort, slides, recipe, plan, able)
     if unknown := sorted(set(plan.only) - set(range(len(chosen)))):
         raise ConfigError(f"--fold {unknown[0]}: there are folds 0 to {len(chosen) - 1}")
-    folder.claim(recipe, cohort_fingerprint(cohort, slides.annotations))
+    folder.claim(recipe, cohort_fingerprint(cohort, slides.annotations), cohort_path)
     write_splits(folder.splits, chosen)
     summary = CrossvalSummary(run, folder.predictions, able, len(chosen), skipped, left_out=dict(slides.failures))
     note = {"cohort": str(cohort_path.resolve()), "methods": [m.name for m in able], "skipped": skipped}

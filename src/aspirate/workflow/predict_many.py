@@ -155,7 +155,9 @@ class _Batch:
         self.made_by = _made_by(model.bundle, self.model_sha256, settings)
         self.rows: dict[str, Prediction] = {}
         self.made_from: dict[str, str] = {}
+        self.files: dict[str, list[str | float | None]] = {}
         self._take_up()
+        self.files |= {e.slide_id: [str(e.path.resolve()), e.mpp or settings.mpp] for e in entries}
         self.skipped = tuple(entry.slide_id for entry in entries if self._finished(entry))
         for entry in entries:
             if entry.slide_id in self.skipped:  # its labels may have become known since
@@ -180,6 +182,7 @@ class _Batch:
             rows = {row.slide_id: row for row in read_predictions(folder.table)}
         if record["made_by"] == self.made_by:
             self.rows, self.made_from = rows, dict(record["slides"])
+            self.files = dict(record.get("files", {}))
             return
         asked = {entry.slide_id for entry in self.entries}
         if others := sorted(set(rows) - asked):
@@ -246,7 +249,8 @@ class _Batch:
         rows = self._ordered()
         slides = {row.slide_id: self.made_from[row.slide_id] for row in rows if row.slide_id in self.made_from}
         settings = {"model_sha256": self.model_sha256, **self.settings.model_dump(mode="json")}
-        write_json(self.folder.record, {**provenance(settings), "made_by": self.made_by, "slides": slides})
+        record = {**provenance(settings), "made_by": self.made_by, "slides": slides, "files": self.files}
+        write_json(self.folder.record, record)
         write_predictions(self.folder.table, rows)
         write_predictions_page(self.folder.page, rows, self.model_sha256, self.model.bundle.threshold)
 

@@ -55,12 +55,18 @@ class RunFolder:
     def tiles(self, slide_id: str) -> Path:
         return self.root / TILE_FOLDER / f"{slide_id}.h5"
 
-    def claim(self, settings: Settings, cohort: str) -> None:
-        """Mark the folder as the run of these settings on this cohort, unless it is another's."""
+    def claim(self, settings: Settings, cohort: str, cohort_path: Path | None = None) -> None:
+        """Mark the folder as the run of these settings on this cohort, unless it is another's.
+
+        `cohort` is what tells cohorts apart; `cohort_path` is where it lay, for whoever looks for its slides.
+        """
         if not self.config.exists():
             if self.root.exists() and (not self.root.is_dir() or any(self.root.iterdir())):
                 raise ConfigError(f"{self.root}: is not empty and not a run of this program; choose another folder")
-            write_json(self.root / PROVENANCE_FILE, provenance(settings.model_dump(mode="json")) | {"cohort": cohort})
+            note = provenance(settings.model_dump(mode="json")) | {"cohort": cohort}
+            if cohort_path is not None:
+                note["cohort_path"] = str(cohort_path.resolve())
+            write_json(self.root / PROVENANCE_FILE, note)
             write_text(self.config, settings.to_toml())  # last: where it is, the folder is a run's
             return
         if type(settings).from_toml(self.config) != settings:

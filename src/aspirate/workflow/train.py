@@ -57,7 +57,7 @@ def train(
     if stage_1 is None and not folder.splits.exists():
         entries = list(slides.entries.values())
         split = choose_holdout(entries, recipe.parts, recipe.seed, slides.annotated, recipe.malignancy.labels)
-    folder.claim(recipe, cohort_fingerprint(cohort, slides.annotations))
+    folder.claim(recipe, cohort_fingerprint(cohort, slides.annotations), cohort_path)
     if stage_1 is not None and not folder.splits.exists():
         folder.take_over_stage_1(RunFolder(stage_1))
     if split is None:  # as it was at the first start, should a slide have become unreadable since
