@@ -43,6 +43,4 @@ def read_learning_points(path: Path) -> tuple[LearningPoint, ...]:
             for r in rows
         )
     except (OSError, KeyError, ValueError, TypeError) as error:
-        raise TableError(
-            str(path), [f"is no learning curve ({error}); remove it, or make it anew"]
-        ) from error
+        raise TableError(str(path), [f"is no learning curve ({error}); remove it, or make it anew"]) from error

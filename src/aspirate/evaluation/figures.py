@@ -89,9 +89,7 @@ def _of_readers(analysis: Analysis) -> Plan:
 def _of_tiles(analysis: Analysis) -> Plan:
     plan: Plan = []
     if analysis.learning_curve:
-        caption = (
-            "Grey: each fold. Black: their mean. Folds differ in their slides, so slopes tell more than heights."
-        )
+        caption = "Grey: each fold. Black: their mean. Folds differ in their slides, so slopes tell more than heights."
         title = "What local annotations are worth"
         plan.append(("learning_curve", title, caption, lambda: lines.learning_figure(analysis.learning_curve)))
     found = analysis.ppi.model if analysis.ppi else ()

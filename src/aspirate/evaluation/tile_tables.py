@@ -36,9 +36,7 @@ def learning_table(analysis: Analysis) -> Table:
         over = OverFolds(float(np.mean(known)) if known else float("nan"), sd, values, sum(p.slides for p in own))
         rows.append((f"{100 * share:g} %", round(float(np.mean([p.annotations for p in own]))), over, len(own)))
     columns = ("share of annotations", "annotations a fold", "AUC over folds", "folds")
-    note = (
-        "Of Proposed (U,Y,S), trained anew with a part of the annotations on the same folds; by score in each fold."
-    )
+    note = "Of Proposed (U,Y,S), trained anew with a part of the annotations on the same folds; by score in each fold."
     return Table("learning_curve", "What local annotations are worth", columns, tuple(rows), note)
 
 
