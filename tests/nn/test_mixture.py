@@ -121,6 +121,29 @@ def test_refit_comes_close_to_the_best_score_there_is(share: float, slope: float
         assert auc(Pooling().score(h, bag), positive) < best - 0.05, "here the mean is much worse"
 
 
+def test_a_tile_cut_in_two_halves_changes_nothing() -> None:
+    """Bags of different sizes with weights, as slides are."""
+    h, bag, positive = drawn_bags(0.1, bags=40, tiles=12)
+    kept = torch.arange(len(h)) % 5 != bag % 4
+    h, bag = h[kept], bag[kept]
+    u = 1 / torch.bincount(bag).double()[bag]
+    twice, halves = torch.cat([h, h]), torch.cat([u, u]) / 2
+    one, other = refit(h, bag, positive, u), refit(twice, torch.cat([bag, bag]), positive, halves)
+    assert one.share == other.share and one.slope == pytest.approx(other.slope, rel=2e-3)
+    said, again = one.score(h, bag, u), one.score(twice, torch.cat([bag, bag]), halves)
+    torch.testing.assert_close(said, again)
+    by_hand = torch.stack([one.evidence(h[bag == number]).mean() for number in range(40)])
+    torch.testing.assert_close(said, by_hand)
+
+
+def test_the_gradient_is_weighed_by_the_responsibility_of_em() -> None:
+    """∂t/∂h = q, the posterior that a tile of a positive bag is positive."""
+    h = H[1:5].clone().requires_grad_()
+    MixtureLink(share=0.2).double()(h).sum().backward()
+    ratio = H[1:5].exp()
+    torch.testing.assert_close(h.grad, 0.2 * ratio / (0.2 * ratio + 0.8))
+
+
 def test_refit_on_scores_that_say_nothing() -> None:
     bag, positive = torch.arange(4).repeat_interleave(3), torch.tensor([True, False, True, False])
     assert refit(torch.zeros(12), bag, positive) == Pooling()

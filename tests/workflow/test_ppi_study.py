@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from aspirate.learning import cifar
 from aspirate.learning.checkpoints import load_tensors
 from aspirate.learning.cifar import Cifar10, Images, read_cifar10
 from aspirate.learning.loop import CHECKPOINT_FILE
+from aspirate.nn.mixture import SHARES, SPREADS
 from aspirate.workflow import ppi_study
 from aspirate.workflow.ppi_bags import Draw
 from aspirate.workflow.ppi_methods import METHODS, TRAININGS
@@ -169,6 +171,14 @@ def test_protocols() -> None:
         load_protocol("quick")
     with pytest.raises(ConfigError, match="protocol reduced: epoch: "):
         load_protocol("reduced", 0, ["epoch=3"])
+
+
+def test_every_setting_of_both_protocols_is_documented() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "ppi.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (\S+) \| (\S+) \|$", text, flags=re.MULTILINE)
+    settled = [PROTOCOLS[name].model_dump() for name in ("reduced", "paper")]
+    assert rows == [(key, str(settled[0][key]), str(settled[1][key])) for key in settled[0]]
+    assert "grid of 49" in text and len(SHARES) * len(SPREADS) == 49
 
 
 def test_a_unit_that_fails_is_named_and_the_others_go_on(

@@ -39,7 +39,8 @@ class MixtureLink(nn.Module):
         """`prior` is the logit of a positive bag among those learned from."""
         super().__init__()
         self.raw = nn.Parameter(torch.tensor((log(share) - log1p(-share)) / HASTE))
-        self.prior = prior
+        self.prior: Tensor
+        self.register_buffer("prior", torch.tensor(prior))  # kept with the weights
 
     @property
     def rho(self) -> Tensor:

@@ -248,10 +248,10 @@ def _rows(path: Path) -> list[PpiRun]:
 
 
 def runs_of(out: Path) -> tuple[PpiRun, ...]:
-    """All rows so far, in the order of the methods."""
-    found = [row for path in (out / RUNS_FOLDER).glob(f"*/{ROWS_FILE}") for row in _rows(path)]
-    order = [method.name for method in METHODS]
-    return tuple(sorted(found, key=lambda r: (r.positive_classes, r.ppi, r.repeat, order.index(r.method))))
+    """All rows so far of methods there are, in their order."""
+    order = {method.name: number for number, method in enumerate(METHODS)}
+    found = [row for path in (out / RUNS_FOLDER).glob(f"*/{ROWS_FILE}") for row in _rows(path) if row.method in order]
+    return tuple(sorted(found, key=lambda r: (r.positive_classes, r.ppi, r.repeat, order[r.method])))
 
 
 def gather(out: Path) -> None:

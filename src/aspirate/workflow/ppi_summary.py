@@ -2,7 +2,7 @@
 
 Repeats are paired: methods are compared on the same bags. The best rival of a cell is the one with the highest mean
 there, chosen after the fact, which is in its favour. Intervals are Student's over the paired differences. The share
-closed is (method − best rival) / (ceiling − best rival), where the two are at least half a point apart.
+closed is (method − best rival) / (ceiling − best rival), where the two are at least a point apart.
 """
 
 import csv
@@ -30,7 +30,7 @@ FIGURES = ("accuracy", "accuracy_youden", "auc")
 ALL = "all"
 """All class splits together."""
 LEVEL = 0.95
-SMALLEST_DISTANCE = 0.005
+SMALLEST_DISTANCE = 0.01
 ROLES = {method.name: method.role for method in METHODS}
 
 STYLES: dict[str, tuple[str, Any, str, float]] = {
@@ -168,9 +168,9 @@ def _panel(axes: Axes, cells: Sequence[Cell]) -> None:
             )
     ppis = sorted({c.ppi for c in cells})
     axes.set_xscale("log")
-    axes.set_xticks(ppis, [f"{ppi:g}" for ppi in ppis])
+    axes.set_xticks(ppis, [f"{100 * ppi:g}" for ppi in ppis])
     axes.minorticks_off()
-    axes.set_xlabel("share of positive tiles in positive bags (PPI)")
+    axes.set_xlabel("PPI: positive tiles in a positive bag, %")
     axes.grid(color="#e6e6e6", linewidth=0.6)
     axes.set_axisbelow(True)
 
