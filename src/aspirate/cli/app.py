@@ -182,7 +182,7 @@ def doctor(
 def train(
     cohort: Annotated[Path, typer.Argument(help="cohort.csv or its folder.")],
     run: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="Folder of the run; a second start goes on.")],
-    recipe: Annotated[str, typer.Option(help="compact, paper, or a TOML file.")] = "compact",
+    recipe: Annotated[str, typer.Option(help="compact, quick, paper, or a TOML file.")] = "compact",
     labels: Annotated[str | None, typer.Option(help="UY, US, UV, UYS, UYV, USV or UYSV.")] = None,
     changes: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting, as malignancy.epochs=5.")
@@ -226,7 +226,7 @@ def crossval(
     curve: Annotated[
         bool, typer.Option("--learning-curve", help="Then train anew with a half … a sixteenth of the annotations.")
     ] = False,
-    recipe: Annotated[str, typer.Option(help="compact, paper, or a TOML file.")] = "compact",
+    recipe: Annotated[str, typer.Option(help="compact, quick, paper, or a TOML file.")] = "compact",
     changes: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting, as malignancy.epochs=5.")
     ] = None,

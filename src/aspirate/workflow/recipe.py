@@ -17,7 +17,7 @@ from aspirate.stages.malignancy import MalignancySettings
 from aspirate.stages.selection import SelectionSettings
 from aspirate.stages.slide_score import AdequacySettings
 
-BUILT_IN = ("compact", "paper")
+BUILT_IN = ("compact", "quick", "paper")
 
 
 class Recipe(Settings):
