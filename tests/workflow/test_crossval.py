@@ -11,6 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tifffile
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize
 from sklearn.metrics import roc_auc_score
 
 from aspirate.core.errors import ConfigError, TableError
@@ -19,10 +22,15 @@ from aspirate.core.predictions import read_predictions
 from aspirate.core.progress import Bar
 from aspirate.core.ranking import auc
 from aspirate.core.tile_file import read_tiles
+from aspirate.engines.torch_engine import TorchEngine
 from aspirate.evaluation.splits import choose_folds
+from aspirate.learning.checkpoints import load_tensors
+from aspirate.learning.tile_bank import TileBank
+from aspirate.nn.mixture import candidates
 from aspirate.slides.annotations import AnnotationIndex
 from aspirate.slides.cohort import Cohort
 from aspirate.slides.reader import open_slide
+from aspirate.stages.malignancy import MalignancyModel, MalignancySettings
 from aspirate.synth.cohort import make_cohort
 from aspirate.synth.settings import SynthSettings
 from aspirate.workflow.crossval import CrossvalSummary, Plan, crossval
@@ -117,6 +125,44 @@ def test_what_evaluation_needs_lies_beside_the_predictions(whole: CrossvalSummar
     stage_1 = json.loads((run / "stage1.json").read_text())
     assert set(stage_1) == {"0", "1", "2"} and all(0.5 < row["test_auc"] <= 1 for row in stage_1.values())
     assert json.loads((run / "crossval.json").read_text())["cohort"] == str(cohort.resolve())
+
+
+def platt_loss(scores: NDArray[np.float64], malignant: NDArray[np.bool_]) -> float:
+    """Log loss of the best logistic curve, infinite where it falls."""
+    n = int(malignant.sum())
+    target = np.where(malignant, (n + 1) / (n + 2), 1 / (len(malignant) - n + 2))
+
+    def loss(w: NDArray[np.float64]) -> float:
+        logit = w[0] * scores + w[1]
+        return float(np.mean(np.logaddexp(0, logit) - target * logit))
+
+    found = minimize(loss, [1.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-8, "fatol": 1e-12, "maxiter": 4000})
+    return float(found.fun) if found.x[0] > 0 else float("inf")
+
+
+def test_the_mixture_scores_a_slide_by_the_pooling_it_refitted(whole: CrossvalSummary, cohort: Path) -> None:
+    """From the weights alone: tiles of the bank through the saved net, and the best of all candidates by hand."""
+    unit = whole.run / "fold-1" / "mixture-uys"
+    tensors, _ = load_tensors(unit / "model.safetensors")
+    module = MalignancyModel(MalignancySettings(link="mixture"), 32)
+    module.load_state_dict(tensors)
+    bank = TileBank(whole.run / "fold-1" / "cache", beneath=TileBank(whole.run / "cache"))
+    entries = {e.slide_id: e for e in Cohort.read(cohort).entries}
+
+    def h(slide_id: str) -> torch.Tensor:
+        return torch.from_numpy(TorchEngine(module.net).score(bank.stack(f"{slide_id}.kept"))).double()
+
+    validation = splits_of(whole.run)[1]["validation"]
+    malignant = np.array([bool(entries[i].malignant) for i in validation])
+    tiles = [h(i) for i in validation]
+    benign = torch.cat([t for t, kind in zip(tiles, malignant, strict=True) if not kind])
+    tried = candidates(benign, torch.ones(len(benign), dtype=torch.bool))
+    losses = [platt_loss(np.array([float(p.evidence(t).mean()) for t in tiles]), malignant) for p in tried]
+    best = tried[int(np.argmin(np.round(losses, 6)))]
+    own = [r for r in read_predictions(unit / "predictions.csv") if r.method == "Mixture (U,Y,S)"]
+    assert [row.slide_id for row in own] == splits_of(whole.run)[1]["test"]
+    for row in own:
+        assert row.score == pytest.approx(float(best.evidence(h(row.slide_id)).mean()), rel=1e-3, abs=1e-4)
 
 
 def test_a_slides_score_is_the_mean_of_its_tile_scores_kept_beside_it(whole: CrossvalSummary) -> None:
@@ -317,7 +363,7 @@ def test_other_folds_in_the_same_folder_are_refused(whole: CrossvalSummary, coho
 
 @pytest.mark.parametrize(
     ("without", "rows", "skipped"),
-    [("annotations", {"YS"}, 14), ("bethesda", {"UY", "UV", "UYV"}, 15)],
+    [("annotations", {"YS"}, 15), ("bethesda", {"UY", "UV", "UYV"}, 16)],
 )
 def test_rows_whose_labels_are_missing_are_skipped_with_the_reason(
     cohort: Path, tmp_path: Path, without: str, rows: set[str], skipped: int
@@ -381,7 +427,7 @@ def test_a_learning_curve_uses_parts_of_the_annotations_on_the_same_folds(
 
 
 def test_methods_are_chosen_by_row_family_or_labels() -> None:
-    assert len(METHODS) == 18 == len({m.slug for m in METHODS})
+    assert len(METHODS) == 19 == len({m.slug for m in METHODS})
     assert [m.name for m in choose_methods(["Proposed (U,Y,S)", "cnn"])] == ["CNN (Y,S)", "Proposed (U,Y,S)"]
     assert [m.labels for m in choose_methods(["proposed"])] == ["UY", "US", "UV", "UYV", "USV", "UYS", "UYSV"]
     assert {m.family for m in choose_methods(labels=["ys"])} == {"CNN", "NoisyAND", "AttentionMIL", "GatedAttentionMIL"}

@@ -24,6 +24,7 @@ from aspirate.learning.augment import augment, shifted
 from aspirate.learning.slide_labels import judged_order, ranks_of, useful_slides
 from aspirate.learning.slide_training import SlideTraining
 from aspirate.learning.tile_bank import TileBank
+from aspirate.nn.mixture import MixtureLoss
 from aspirate.nn.ordinal import RANKS, UNKNOWN, MalignancyLoss
 from aspirate.nn.tile_net import TileNet, seeded
 
@@ -37,6 +38,8 @@ class MalignancySettings(SlideTraining):
     """Where the encoder starts: from stage 1, which knows nuclei from red cells, or from nothing as in the paper."""
     labels: Literal["Y", "S", "V", "YS", "YV", "SV", "YSV"] = "YS"
     """Which labels are learned from: malignancy, Bethesda category, abnormality of marked tiles."""
+    link: Literal["plain", "mixture"] = "plain"
+    """How a tile sees the labels of its slide: as its own, or through the mixture link (docs/ppi.md)."""
     two_heads: bool = False
     """Y and S from separate outputs, for comparison."""
     ordered_cuts: bool = True
@@ -51,6 +54,8 @@ class MalignancySettings(SlideTraining):
     def _consistent(self) -> Self:
         if unknown := set(self.weights) - set(RANKS):
             raise ValueError(f"weights: {', '.join(sorted(unknown))} is no label; use {', '.join(RANKS)}")
+        if self.two_heads and self.link == "mixture":
+            raise ValueError('two_heads: the mixture link has one output; use link = "plain"')
         if self.two_heads and ("Y" not in self.labels or self.labels == "Y"):
             raise ValueError(
                 f"two_heads: the first learns from Y, the second from S or V; labels={self.labels} has one"
@@ -72,9 +77,15 @@ class MarkedTile:
 class MalignancyModel(nn.Module):
     """g_θ and the cuts; returns scores, or the loss where ranks are given (so that DDP sees one forward)."""
 
-    def __init__(self, settings: MalignancySettings, side_px: int) -> None:
+    def __init__(self, settings: MalignancySettings, side_px: int, prior: float = 0.0) -> None:
+        """`prior` is the logit of a malignant slide among those learned from, which the mixture link needs."""
         super().__init__()
-        self.objective = MalignancyLoss(settings.labels, settings.ordered_cuts, settings.weights, settings.two_heads)
+        self.objective: MalignancyLoss | MixtureLoss
+        common = (settings.labels, settings.ordered_cuts, settings.weights)
+        if settings.link == "mixture":
+            self.objective = MixtureLoss(*common, prior)
+        else:
+            self.objective = MalignancyLoss(*common, settings.two_heads)
         self.net = TileNet(settings.encoder, side_px, self.objective.outputs)
 
     def forward(self, tiles: Tensor, ranks: Mapping[str, Tensor] | None = None) -> Tensor:
@@ -108,7 +119,7 @@ class MalignancyLearner:
             raise AspirateError("V: no tile of a training slide has a grade; grade some annotations, or leave V out")
         self.ranks = ranks_of(self.train)
         self.useful = useful_slides(self.ranks, settings.labels)
-        self.module = seeded(seed, lambda: MalignancyModel(settings, side_px))
+        self.module = seeded(seed, lambda: MalignancyModel(settings, side_px, _prior(self.ranks["Y"])))
         if start is not None:
             self.module.net.encoder.load_state_dict(start.encoder.state_dict())
 
@@ -148,5 +159,20 @@ class MalignancyLearner:
         return judged_order([self._slide_score(module, entry) for entry in self.validation], self.validation)
 
     def _slide_score(self, module: nn.Module, entry: SlideEntry) -> float:
-        scores = TorchEngine(module).score(self.bank.stack(f"{entry.slide_id}.{KEPT}"))
+        scores = self.seen(TorchEngine(module).score(self.bank.stack(f"{entry.slide_id}.{KEPT}")))
         return float(np.average(scores, weights=None if self.weights is None else self.weights[entry.slide_id]))
+
+    def seen(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Scores of tiles on the axis on which the cuts of Y and S lie."""
+        objective = self.module.objective
+        if not isinstance(objective, MixtureLoss):
+            return scores
+        with torch.inference_mode():
+            through: NDArray[np.float32] = objective.link(torch.from_numpy(scores)).numpy()
+        return through
+
+
+def _prior(malignant: NDArray[np.int64]) -> float:
+    """Log odds of malignant slides, 0 where a kind is absent."""
+    counts = (malignant == 1).sum(), (malignant == 0).sum()
+    return float(np.log(counts[0] / counts[1])) if min(counts) else 0.0

@@ -19,6 +19,7 @@ class Method:
     kind: Kind
     pool: str = ""
     two_heads: bool = False
+    link: Literal["plain", "mixture"] = "plain"
 
     @property
     def name(self) -> str:
@@ -49,8 +50,9 @@ METHODS = (
     Method("Proposed2Heads", "UYS", "tiles", two_heads=True),
     Method("Proposed", "UYS", "tiles"),
     Method("Proposed", "UYSV", "tiles"),
+    Method("Mixture", "UYS", "tiles", link="mixture"),
 )
-"""In the order of the paper's table."""
+"""In the order of the paper's table, and what it does not have."""
 
 SHOWN = "Proposed (U,Y,S)"
 """The one whose tile scores are kept to be looked at."""

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from aspirate.core.labels import TRAINABLE_BETHESDA
@@ -14,6 +15,7 @@ from aspirate.evaluation.splits import Split
 from aspirate.learning.device import Compute
 from aspirate.learning.slide_labels import LabelLogits, score_of
 from aspirate.learning.slide_training import SlideLearner, train_slides
+from aspirate.nn.mixture import refit
 from aspirate.slides.shelf import Shelf
 from aspirate.stages.bags import BagLearner, BagSettings
 from aspirate.stages.crops import CropLearner, CropSettings
@@ -80,6 +82,30 @@ class Proposed(Fitting):
         return Opinion(score, bethesda_of(score, self.cuts["S"]) if self.cuts else None)
 
 
+class Mixture(Proposed):
+    """Tiles see their slide's labels through the mixture link; the score is a pooling refitted on validation slides."""
+
+    def fit(self, what: str, folder: Path, compute: Compute, stages: Stages) -> list[dict[str, float]]:
+        history = super().fit(what, folder, compute, stages)
+        known = [e for e in self.first.slides.present(self.first.split.validation) if e.malignant is not None]
+        h, u = [self.tile_scores(e) for e in known], [self.first.weights(e) for e in known]
+        bag = torch.arange(len(known)).repeat_interleave(torch.tensor([len(scores) for scores in h]))
+        malignant = torch.tensor([bool(e.malignant) for e in known])
+        shares = np.concatenate([weights / weights.sum() for weights in u])
+        self.pooling = refit(torch.from_numpy(np.concatenate(h)), bag, malignant, torch.from_numpy(shares))
+        return history
+
+    @property
+    def cuts(self) -> dict[str, list[float]]:
+        return {}  # they lie on the axis of the link, which is not the slide's score
+
+    def opinion(self, entry: SlideEntry) -> Opinion:
+        h, u = self.tile_scores(entry), self.first.weights(entry)
+        score = slide_score(self.pooling.evidence(torch.from_numpy(h)).numpy(), u)
+        cuts = super().cuts.get("S")
+        return Opinion(score, bethesda_of(slide_score(self.learner.seen(h), u), cuts) if cuts else None)
+
+
 class OnBags(Fitting):
     """A rival on the kept tiles; it starts where ours starts."""
 
@@ -141,5 +167,5 @@ def fitting_of(
     if method.kind == "bags":
         bags = BagSettings(pool=method.pool, labels=method.own_labels, **recipe.bags.model_dump(), **shared)
         return OnBags(first, informativeness, bags)
-    own = ours.model_copy(update={"labels": method.own_labels, "two_heads": method.two_heads})
-    return Proposed(first, informativeness, own)
+    own = ours.model_copy(update={"labels": method.own_labels, "two_heads": method.two_heads, "link": method.link})
+    return (Mixture if method.link == "mixture" else Proposed)(first, informativeness, own)

@@ -70,6 +70,8 @@ def train(
 
 def refuse_untrainable(examination: Examination, recipe: Recipe) -> None:
     """Before any work: say which labels are missing, and what could be trained instead."""
+    if recipe.malignancy.link != "plain":
+        raise ConfigError(f'malignancy.link={recipe.malignancy.link}: only crossval offers it so far; use "plain"')
     wanted = "U" + recipe.malignancy.labels
     possible = [row.labels for row in examination.trainable if row.possible and row.labels.startswith("U")]
     if wanted not in possible:
