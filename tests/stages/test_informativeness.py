@@ -203,7 +203,7 @@ def test_shifted_crops_come_from_everywhere_inside_the_patch(coded: TileBank) ->
 
 
 def test_held_out_tiles_are_shown_as_they_will_be_scored(coded: TileBank) -> None:
-    learner = coded_learner(coded)
+    learner = coded_learner(coded, stop="paper")
     seen: list[NDArray[np.uint8]] = []
 
     class Spy(torch.nn.Module):
@@ -228,7 +228,7 @@ def test_an_epoch_shows_every_mark_once_but_is_never_too_short(coded: TileBank) 
 def test_it_stops_by_the_mean_positive_prediction_whatever_the_auc(
     coded: TileBank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    learner = coded_learner(coded, epochs=6, least_steps=1, batch=4)
+    learner = coded_learner(coded, epochs=6, least_steps=1, batch=4, stop="paper")
     means, aucs = [0.6, 0.8, 0.79, 0.99], [0.5, 0.6, 0.9, 1.0]
     kept: list[dict[str, torch.Tensor]] = []
 
@@ -242,6 +242,13 @@ def test_it_stops_by_the_mean_positive_prediction_whatever_the_auc(
     assert [row["mean_positive"] for row in found.history] == [0.6, 0.8, 0.79]
     for name, tensor in found.net.state_dict().items():
         assert torch.equal(tensor, kept[1][name]), "the second epoch's weights"
+
+
+def test_without_the_papers_rule_it_trains_to_the_end_and_keeps_the_last_epoch(coded: TileBank, tmp_path: Path) -> None:
+    learner = coded_learner(coded, epochs=5, least_steps=1, batch=4)
+    found = train_informativeness(learner, tmp_path / "run", CPU, lambda _step, _loss: None)
+    assert len(found.history) == 5 and found.kept is found.history[-1]
+    assert float(sigmoid(learner.held_scores(found.net, "marked")).mean()) == found.kept["mean_positive"]
 
 
 def test_sigmoid_of_large_logits() -> None:

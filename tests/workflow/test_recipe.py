@@ -74,7 +74,7 @@ def test_what_makes_no_sense_is_refused(typed: str, told: str) -> None:
 
 
 def test_a_recipe_that_is_not_there_or_no_toml(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="'compct': neither compact nor paper, nor a file"):
+    with pytest.raises(ConfigError, match="'compct': neither compact nor quick nor paper, nor a file"):
         load_recipe("compct")
     (tmp_path / "r.toml").write_text("malignancy = [")
     with pytest.raises(ConfigError, match=r"r\.toml: not TOML"):

@@ -1,14 +1,16 @@
 """Stage 1: which tiles show follicular cells.
 
 Batches are half marked tiles, half tiles drawn uniformly from whole slides and *taken* for negatives, of which a few
-are not. So training is judged and stopped by the mean prediction on held-out marked tiles alone, and not by an AUC
-against noisy negatives, which is only reported.
+are not. So the paper stops training by the mean prediction on held-out marked tiles alone, and not by an AUC against
+noisy negatives. That rule is at the mercy of a net that at first calls too much informative; where the rate falls to 0,
+training to the end is better.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -42,7 +44,10 @@ class InformativenessSettings(Pace):
     batch: int = Field(32, ge=2)
     """Half marked, half drawn."""
     epochs: int = Field(4, ge=1)
-    """At most; the stopping rule usually ends it sooner."""
+    """At most; the paper's rule usually stops sooner."""
+    stop: Literal["end", "paper"] = "end"
+    """Train to the end and keep the last epoch; or, as in the paper, stop when the mean prediction on held-out marked
+    tiles does not rise, and keep the best one."""
     least_steps: int = Field(300, ge=1)
     """An epoch shows every marked tile once, and has at least so many steps."""
     drawn_per_slide: int = Field(128, ge=1)
@@ -156,7 +161,7 @@ class InformativenessLearner:
         mean = float(sigmoid(marked).mean())
         against = np.concatenate([marked, drawn])
         return {
-            "judged": mean,
+            "judged": mean if self.settings.stop == "paper" else 0.0,  # of equals the last is kept
             "mean_positive": mean,
             "auc": auc(against, np.arange(len(against)) < len(marked)),
         }
@@ -171,6 +176,11 @@ class Informativeness:
     """Probabilities of marked tiles of slides not trained on."""
     history: list[dict[str, float]]
 
+    @property
+    def kept(self) -> dict[str, float]:
+        """The epoch whose weights were kept; of equals the last."""
+        return max(reversed(self.history), key=lambda row: row["judged"])
+
 
 def train_informativeness(
     learner: InformativenessLearner, folder: Path, compute: Compute, watch: Watch
@@ -179,7 +189,7 @@ def train_informativeness(
     plan = FitPlan(
         epochs=settings.epochs,
         steps_per_epoch=learner.steps_per_epoch,
-        patience=1,
+        patience=1 if settings.stop == "paper" else None,
         **settings.pace(),
     )
     history = fit(learner, plan, folder, compute, watch)

@@ -66,7 +66,7 @@ class Fold:
 
     def _stage_1_figures(self, found: Informativeness) -> dict[str, float]:
         """On held-out marked tiles against drawn ones, and on test slides against all tiles that nobody marked."""
-        best = max(found.history, key=lambda row: row["judged"])
+        best = found.kept
         scores, marked = [np.empty(0, np.float32)], [np.empty(0, bool)]
         for entry in self.slides.present(self.split.test):
             if entry.slide_id not in self.slides.annotated:

@@ -107,7 +107,7 @@ class _Training:
         f = np.array([scores[e.slide_id] for e in known])
         y = np.array([bool(e.malignant) for e in known])
         resolutions = [checked_mpp(e.mpp, e.slide_id) for e in self.slides.entries.values()]
-        best = max(informativeness.history, key=lambda row: row["judged"])
+        best = informativeness.kept
         module = proposed.learner.module
         bundle = Bundle(
             recipe=self.recipe,
