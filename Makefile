@@ -18,7 +18,7 @@ $(VENV)/.stamp: pyproject.toml constraints.txt hatch_build.py $(wildcard fronten
 	touch $@
 
 demo: setup
-	@$(TIMED) echo "== demo: synthetic slides, both stages trained, slides held out predicted (about five minutes)"; \
+	@$(TIMED) echo "== demo: synthetic slides, both stages trained, slides held out predicted (about four minutes)"; \
 	$(BIN)/aspirate demo && echo "look closer in a browser: $(BIN)/aspirate serve demo"
 
 test: setup
