@@ -1,6 +1,7 @@
 """Fixtures shared by all tests."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -23,3 +24,10 @@ def shared_data() -> Path:
     if not (folder / "slides").is_dir():
         pytest.skip("real slides are absent: set ASPIRATE_TEST_DATA to a folder that has slides/")
     return folder
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _ctrl_c_is_heard() -> None:
+    """Programs started in the background ignore Ctrl-C, and so would all that they start; tests press it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
