@@ -7,9 +7,10 @@ import numpy as np
 from PIL import Image
 from tests.slides.slide_files import Variety, picture, write_slide
 
+from aspirate.core.geometry import Size
 from aspirate.slides.deepzoom import DeepZoomYardstick
 from aspirate.slides.reader import open_slide
-from aspirate.viewer.bench_serve import measure, random_paths, steps_of
+from aspirate.viewer.bench_serve import draw_slide, measure, random_paths, steps_of
 from aspirate.viewer.cache import ByteCache
 from aspirate.viewer.pyramid import Pyramid
 
@@ -51,3 +52,8 @@ def test_every_figure_is_measured(tmp_path: Path) -> None:
     assert int(figures["requests"]) >= 100
     assert 50 < float(figures["peak_rss_mb"]) < 1000
     assert abs(float(figures["rss_growth_mb"])) < 50
+
+
+def test_without_a_slide_it_draws_one(tmp_path: Path) -> None:
+    with open_slide(draw_slide(tmp_path, (1280, 1024))) as slide:
+        assert slide.size_px0 == Size(1280, 1024)

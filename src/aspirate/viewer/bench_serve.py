@@ -184,10 +184,10 @@ def random_paths(shape: Shape, count: int, seed: int = 0) -> list[str]:
     return paths
 
 
-def draw_slide(folder: Path) -> Path:
-    """A synthetic slide of the size that figures are given for."""
+def draw_slide(folder: Path, size_px: tuple[int, int] = SIZE_PX) -> Path:
+    """A synthetic slide of the size that figures are given for; a cohort has two at the least."""
     from aspirate.synth.cohort import make_cohort
     from aspirate.synth.settings import SynthSettings
 
-    make_cohort(SynthSettings(slides=1, size=SIZE_PX, patients=1, annotated=0.0, readers=0), folder, 1)
-    return next((folder / "slides").iterdir())
+    make_cohort(SynthSettings(slides=2, size=size_px, annotated=0.0, readers=0), folder, 2)
+    return min((folder / "slides").iterdir())
