@@ -3,8 +3,7 @@
 import csv
 import json
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,11 +14,11 @@ import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.metrics import roc_auc_score
+from tests.workflow.interrupting import Interrupting
 
 from aspirate.core.errors import ConfigError, TableError
 from aspirate.core.geometry import Box
 from aspirate.core.predictions import read_predictions
-from aspirate.core.progress import Bar
 from aspirate.core.ranking import auc
 from aspirate.core.tile_file import read_tiles
 from aspirate.engines.torch_engine import TorchEngine
@@ -173,32 +172,6 @@ def test_a_slides_score_is_the_mean_of_its_tile_scores_kept_beside_it(whole: Cro
             assert np.isnan(values["malignancy"][~values["selected"]]).all()
 
 
-class Interrupting:
-    """Presses Ctrl-C at one step of one stretch of work."""
-
-    def __init__(self, what: str, at: int) -> None:
-        self.what, self.at, self.seen, self.begun = what, at, 0, list[str]()
-
-    @contextmanager
-    def __call__(self, what: str, total: float, unit: str) -> Iterator[Bar]:
-        self.begun.append(what)
-        yield _Step(self, what)
-
-
-class _Step:
-    def __init__(self, owner: Interrupting, what: str) -> None:
-        self.owner, self.what = owner, what
-
-    def __call__(self, n: float, /) -> None:
-        if self.what == self.owner.what:
-            self.owner.seen += 1
-            if self.owner.seen == self.owner.at:
-                raise KeyboardInterrupt
-
-    def note(self, text: str) -> None:
-        pass
-
-
 def results(run: Path) -> dict[str, bytes]:
     names = ("predictions.csv", "validation.csv", "models.json", "stage1.json", "splits.json")
     return {name: (run / name).read_bytes() for name in names}
@@ -210,11 +183,11 @@ def test_interrupted_anywhere_it_ends_the_same_and_does_nothing_twice(cohort: Pa
     for what, at in (("fold 0 · NoisyAND (U,Y,S)", 3), ("screening", 20), ("fold 1 · Proposed (U,Y,S) · test", 2)):
         with pytest.raises(KeyboardInterrupt):
             crossval(cohort, recipe(), tmp_path / "run", Plan(rows, FOLDS), Interrupting(what, at))
-    seen = Interrupting("", 0)
+    seen = Interrupting()
     crossval(cohort, recipe(), tmp_path / "run", Plan(rows, FOLDS), seen)
     assert results(tmp_path / "run") == results(tmp_path / "whole")
     assert not any(what.startswith("fold 0") for what in seen.begun)
-    again = Interrupting("", 0)
+    again = Interrupting()
     crossval(cohort, recipe(), tmp_path / "run", Plan(rows, FOLDS), again)
     assert again.begun == ["checking"]
 

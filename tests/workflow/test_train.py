@@ -8,17 +8,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from tests.workflow.interrupting import Interrupting
 
 from aspirate.core.errors import ConfigError, UnreadableSlide
-from aspirate.core.progress import Bar
 from aspirate.core.tile_file import read_tiles
 from aspirate.learning.checkpoints import load_tensors, tensors_sha256
 from aspirate.slides.cohort import Cohort
@@ -78,38 +76,6 @@ def results(run: Path) -> dict[str, bytes]:
 def rows(run: Path) -> list[dict[str, str]]:
     with (run / "predictions.csv").open(encoding="utf-8") as file:
         return list(csv.DictReader(file))
-
-
-class Interrupting:
-    """Watches the stages of a training and presses Ctrl-C at one step of one of them."""
-
-    def __init__(self, what: str, at: int) -> None:
-        self.what, self.at, self.seen = what, at, 0
-
-    def __call__(self, what: str, total: float, unit: str) -> AbstractContextManager[Bar]:
-        return self._bar(what)
-
-    @contextmanager
-    def _bar(self, what: str) -> Iterator[Bar]:
-        self.now = what
-        yield _Step(self)
-
-    def step(self) -> None:
-        if self.now == self.what:
-            self.seen += 1
-            if self.seen == self.at:
-                raise KeyboardInterrupt
-
-
-class _Step:
-    def __init__(self, owner: Interrupting) -> None:
-        self.owner = owner
-
-    def __call__(self, n: float, /) -> None:
-        self.owner.step()
-
-    def note(self, text: str) -> None:
-        pass
 
 
 def test_what_a_run_leaves_behind(whole: tuple[Path, TrainSummary], cohort: Path) -> None:

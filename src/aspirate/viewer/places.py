@@ -17,6 +17,7 @@ from aspirate.core.errors import CohortError, ConfigError
 from aspirate.core.predictions import Prediction, read_predictions
 from aspirate.core.records import SlideEntry
 from aspirate.core.store import COHORT_FILE, PROVENANCE_FILE, TILE_FOLDER
+from aspirate.evaluation.material import PROPOSED
 from aspirate.slides.cohort import canonical_id
 from aspirate.slides.doctor import slides_at
 from aspirate.stages.calibration import Calibration
@@ -24,7 +25,7 @@ from aspirate.stages.calibration import Calibration
 PREDICTIONS_FILE, RECORD_FILE = "predictions.csv", "predictions.json"
 MODEL_FOLDER, MODEL_FILE = "model", "model.json"
 REPORT_FILE = Path("report", "index.html")
-OURS, BEST = "Proposed", "Proposed (U,Y,S)"
+OURS = "Proposed"
 SAME_PROBABILITY = 1e-3
 """Predictions are written with six digits of score and probability."""
 
@@ -191,7 +192,7 @@ def _usual_method(rows: Sequence[Prediction]) -> str:
     """Ours goes before its rivals, with the labels that serve it best; else whatever comes first."""
     names = [row.method for row in rows if row.method]
     ours = [name for name in names if name.startswith(OURS)]
-    return BEST if BEST in ours else next(iter(ours or names), "")
+    return PROPOSED if PROPOSED in ours else next(iter(ours or names), "")
 
 
 def _refuse_twice(slides: Sequence[ServedSlide]) -> None:

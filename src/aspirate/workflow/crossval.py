@@ -24,7 +24,7 @@ from aspirate.slides.doctor import examine
 from aspirate.slides.examination import Examination
 from aspirate.slides.shelf import Shelf
 from aspirate.workflow.first_stage import FirstStage, Slides
-from aspirate.workflow.fold import PREDICTIONS_FILE, STAGE_1_FILE, VALIDATION_FILE, Fold, fold_name, read_unit
+from aspirate.workflow.fold import PREDICTIONS_FILE, STAGE_1_FILE, VALIDATION_FILE, Fold, read_unit
 from aspirate.workflow.methods import METHODS, Method
 from aspirate.workflow.recipe import Recipe
 from aspirate.workflow.run_folder import RunFolder, cohort_fingerprint
@@ -115,7 +115,7 @@ def _do(fold: Fold, method: Method, shelf: Shelf, watch: GridWatch, summary: Cro
     try:
         fold.unit(method, shelf)
     except AspirateError as error:  # the boundary of one unit: the others go on
-        summary.failed[f"{fold_name(fold.number)}/{method.name}"] = str(error)
+        summary.failed[f"{fold.number}/{method.name}"] = str(error)
         watch(method, fold.number, "failed")
     else:
         watch(method, fold.number, "done")
@@ -163,7 +163,7 @@ def gather(run: Path, splits: Sequence[Split], note: Mapping[str, object]) -> No
         for number in range(len(splits)):
             unit = run / f"fold-{number}" / method.slug
             try:
-                models[f"{fold_name(number)}/{method.name}"] = read_unit(unit)
+                models[f"{number}/{method.name}"] = read_unit(unit)
             except FileNotFoundError:
                 continue
             for name, rows in tables.items():
@@ -171,7 +171,7 @@ def gather(run: Path, splits: Sequence[Split], note: Mapping[str, object]) -> No
     for number in range(len(splits)):
         path = run / f"fold-{number}" / STAGE_1_FILE
         if path.exists():
-            stage_1[fold_name(number)] = json.loads(path.read_text(encoding="utf-8"))
+            stage_1[str(number)] = json.loads(path.read_text(encoding="utf-8"))
     write_predictions(folder.predictions, tables[PREDICTIONS_FILE])
     write_predictions(run / VALIDATION_FILE, tables[VALIDATION_FILE])
     write_json(run / "models.json", models)

@@ -100,7 +100,7 @@ class Fold:
         calibration, threshold = fit_calibration(f, y), decision_threshold(f, y)
 
         def rows(opinions: list[tuple[SlideEntry, Opinion]], failures: list[Prediction]) -> list[Prediction]:
-            said = (fold_name(self.number), method.name)
+            said = (str(self.number), method.name)
             found = [
                 prediction_of(entry, opinion, calibration, threshold, self._enough(method, entry), *said)
                 for entry, opinion in opinions
@@ -159,10 +159,6 @@ class Fold:
             malignancy = np.full(len(table), np.nan, np.float32)
             malignancy[table.values["selected"]] = fitting.tile_scores(entry)
             write_tiles(path, replace(table, values={**table.values, "malignancy": malignancy}))
-
-
-def fold_name(number: int) -> str:
-    return str(number)
 
 
 def read_unit(folder: Path) -> dict[str, object]:

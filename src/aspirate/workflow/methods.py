@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from aspirate.core.errors import ConfigError
+from aspirate.evaluation.material import PROPOSED
 
 Kind = Literal["crops", "bags", "tiles"]
 
@@ -54,7 +55,7 @@ METHODS = (
 )
 """In the order of the paper's table, and what it does not have."""
 
-SHOWN = "Proposed (U,Y,S)"
+SHOWN = PROPOSED
 """The one whose tile scores are kept to be looked at."""
 
 
