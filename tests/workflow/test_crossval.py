@@ -310,6 +310,9 @@ def test_folds_of_the_cohorts_own_column(cohort: Path, tmp_path: Path) -> None:
     crossval(tmp_path / "c", quick, tmp_path / "run", Plan(choose_methods(["cnn"])))
     for k, split in enumerate(splits_of(tmp_path / "run")):
         assert split["test"] == [e.slide_id for e in entries if patients.index(e.patient) % 3 == k]
+    again = Interrupting()
+    crossval(tmp_path / "c", quick, tmp_path / "run", Plan(choose_methods(["cnn"])), again)
+    assert again.begun == ["checking"], "the same command goes on, and finds all done"
 
 
 def test_folds_that_leak_or_name_strangers_are_refused(whole: CrossvalSummary, cohort: Path, tmp_path: Path) -> None:

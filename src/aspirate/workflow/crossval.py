@@ -142,16 +142,15 @@ def _splits(
     """Those of an earlier start, of a file, of the cohort's fold column, or dealt now."""
     everyone = {entry.slide_id: entry for entry in cohort.entries}
     asked = None if plan.splits is None else read_splits(plan.splits, everyone)
+    usable = list(slides.entries.values())
+    own = folds_of_cohort(usable) if asked is None else None
     if folder.splits.exists():
         found = read_splits(folder.splits, everyone)
-        if asked not in (None, found) or (asked is None and len(found) != plan.folds):
+        if asked not in (None, found) or len(found) != len(asked or own or range(plan.folds)):
             raise ConfigError(f"{folder.root}: holds a run of {len(found)} folds, and not those; choose another folder")
         return found
-    if asked is not None:
-        return asked
-    usable = list(slides.entries.values())
     labels = "".join(dict.fromkeys("".join(method.labels for method in methods)))
-    return folds_of_cohort(usable) or choose_folds(usable, plan.folds, recipe.seed, slides.annotated, labels)
+    return asked or own or choose_folds(usable, plan.folds, recipe.seed, slides.annotated, labels)
 
 
 def gather(run: Path, splits: Sequence[Split], note: Mapping[str, object]) -> None:
