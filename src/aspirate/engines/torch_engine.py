@@ -16,6 +16,8 @@ BATCH_ON_GPU = 256
 class TorchEngine:
     """`score`: (N, side, side, 3) bytes → (N,) scores in fp32, of the net as it is now."""
 
+    name = "torch"
+
     def __init__(self, net: nn.Module, device: str | None = None, bf16: bool = False, batch: int | None = None) -> None:
         """`batch` is how many at once, where they are larger than tiles."""
         of_net = next((parameter.device for parameter in net.parameters()), torch.device("cpu"))

@@ -14,6 +14,7 @@ from aspirate.core.geometry import Size, TileGrid, checked_mpp
 from aspirate.core.progress import Bar, Stages
 from aspirate.core.records import SlideEntry
 from aspirate.core.tile_file import TileTable, read_tiles, write_tiles
+from aspirate.engines.engine import Engine
 from aspirate.engines.torch_engine import TorchEngine
 from aspirate.evaluation.splits import Split
 from aspirate.learning.checkpoints import tensors_sha256
@@ -159,7 +160,7 @@ class FirstStage:
                     self.slides.leave_out(entry, error)
                 advance(1)
 
-    def screen_slide(self, entry: SlideEntry, engine: TorchEngine, confident: float, sha256: str) -> None:
+    def screen_slide(self, entry: SlideEntry, engine: Engine, confident: float, sha256: str) -> None:
         path, stack = self.folder.tiles(entry.slide_id), f"{entry.slide_id}.{KEPT}"
         if path.exists() and self.bank.has(stack):
             return

@@ -1,23 +1,18 @@
 """Every tile of a slide through a net: reading and arithmetic overlap, memory is bounded by a few chunks."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aspirate.core.geometry import TileGrid
 from aspirate.core.progress import Advance, silent
+from aspirate.engines.engine import Engine
 from aspirate.learning.prefetch import Prefetch
 from aspirate.slides.slide import Slide
 
 CHUNK = 1024
 """Tiles read at once; 50 MB at 128 px."""
-
-
-class Engine(Protocol):
-    def score(self, tiles: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """(N, side, side, 3) bytes → (N,) scores."""
 
 
 def score_tiles(
