@@ -1,9 +1,9 @@
-/** Annotations: mark a spot or a box, grade it, move it, take it back. Every step is saved at once. */
+/** Annotations: mark a spot or a box, grade it, move it, size it, take it back. Every step is saved at once. */
 
 import type OpenSeadragon from "openseadragon";
 import { api, type Grade, type Mark, type Place, Refused, slidePath } from "./api";
 import { h, say } from "./dom";
-import { boxOf, GRADES, type Overlay } from "./overlay";
+import { boxOf, GRADES, isBox, type Overlay } from "./overlay";
 import { section } from "./panel";
 import type { Spot, Stage } from "./stage";
 
@@ -22,7 +22,7 @@ export class Marking {
   private grade: Grade = "informative";
   private readonly undos: (() => Promise<void>)[] = [];
   private from: Spot | null = null;
-  private held: { mark: Mark; from: Spot } | null = null;
+  private held: { mark: Mark; from: Spot; to: (spot: Spot) => Place } | null = null;
   private readonly body = h("div", { class: "marking" });
 
   constructor(
@@ -72,19 +72,21 @@ export class Marking {
 
   private pressed(event: OpenSeadragon.CanvasPressEvent): void {
     const spot = this.stage.spot(event.position);
-    const under = this.overlay.markAt(spot);
     this.from = this.tool === "box" ? spot : null;
-    this.held =
-      this.tool === "look" && under && under.id === this.overlay.selected && movable(under)
-        ? { mark: under, from: spot }
-        : null;
+    this.held = null;
+    const mark = this.overlay.marks.find((each) => each.id === this.overlay.selected);
+    if (this.tool !== "look" || !mark) return;
+    const fixed = this.overlay.cornerAcross(mark, spot);
+    if (fixed) this.held = { mark, from: spot, to: (at) => between(fixed, at) };
+    else if (this.overlay.markAt(spot) === mark && (isBox(mark) || mark.geometry.type === "Point"))
+      this.held = { mark, from: spot, to: (at) => moved(mark, spot, at) };
   }
 
   private dragged(event: OpenSeadragon.CanvasDragEvent): void {
     if (!this.from && !this.held) return;
     event.preventDefaultAction = true;
     const spot = this.stage.spot(event.position);
-    this.overlay.draft = this.from ? between(this.from, spot) : moved(this.held!.mark, this.held!.from, spot);
+    this.overlay.draft = this.from ? between(this.from, spot) : this.held!.to(spot);
     this.stage.paint();
   }
 
@@ -97,7 +99,9 @@ export class Marking {
       const box = between(from, spot);
       if (box.width > least && box.height > least) await this.add(box);
     } else if (held && Math.hypot(spot.x - held.from.x, spot.y - held.from.y) > least) {
-      await this.change(held.mark, held.mark.grade, moved(held.mark, held.from, spot));
+      const place = held.to(spot);
+      if (!isBox(held.mark) || (place.width > least && place.height > least))
+        await this.change(held.mark, held.mark.grade, place);
     }
   }
 
@@ -254,16 +258,6 @@ function between(a: Spot, b: Spot): Place {
 function moved(mark: Mark, from: Spot, to: Spot): Place {
   const box = boxOf(mark);
   return { ...box, x: box.x + to.x - from.x, y: box.y + to.y - from.y };
-}
-
-/** Outlines that were drawn elsewhere keep their place. */
-function movable(mark: Mark): boolean {
-  return (
-    mark.geometry.type === "Point" ||
-    (mark.geometry.type === "Polygon" &&
-      mark.geometry.coordinates.length === 1 &&
-      mark.geometry.coordinates[0].length === 5)
-  );
 }
 
 function inside(place: Place, stage: Stage): Place {

@@ -11,6 +11,7 @@ export const GRADES: Record<Grade, string> = {
   malignant: "#c82832",
 };
 const NEUTRAL = "#5b6ee1";
+const REACH = 10; // how near to a mark or a corner, on the screen, a hand has to be
 
 export interface Layers {
   heat: number;
@@ -90,6 +91,7 @@ export class Overlay {
         brush.lineWidth = (chosen ? 3 : 2) * px;
         brush.strokeStyle = GRADES[mark.grade];
         brush.stroke();
+        if (chosen && isBox(mark)) paintHandles(brush, mark, px);
       }
     }
     if (this.draft) {
@@ -100,9 +102,18 @@ export class Overlay {
     }
   };
 
+  /** Of a box with a corner at this spot, the corner across, which stays where it is while the other is dragged. */
+  cornerAcross(mark: Mark, spot: Spot): Spot | null {
+    const reach = REACH / this.stage.zoom;
+    const grabbed = isBox(mark) ? corners(mark).find((at) => Math.hypot(at.x - spot.x, at.y - spot.y) <= reach) : null;
+    if (!grabbed) return null;
+    const { x, y, width, height } = boxOf(mark);
+    return { x: 2 * x + width - grabbed.x, y: 2 * y + height - grabbed.y };
+  }
+
   /** The annotation under a spot, the smallest where several are. */
   markAt(spot: Spot): Mark | null {
-    const reach = 10 / this.stage.zoom;
+    const reach = REACH / this.stage.zoom;
     const hit = this.marks.filter((mark) => {
       const { x, y, width, height } = boxOf(mark);
       return spot.x >= x - reach && spot.x <= x + width + reach && spot.y >= y - reach && spot.y <= y + height + reach;
@@ -139,6 +150,29 @@ function trace(brush: CanvasRenderingContext2D, mark: Mark, px: number): void {
     for (const [left, top] of ring.slice(1)) brush.lineTo(left, top);
     brush.closePath();
   }
+}
+
+function paintHandles(brush: CanvasRenderingContext2D, mark: Mark, px: number): void {
+  for (const { x, y } of corners(mark)) {
+    brush.fillStyle = "#fff";
+    brush.fillRect(x - 4 * px, y - 4 * px, 8 * px, 8 * px);
+    brush.lineWidth = 2 * px;
+    brush.strokeStyle = "#000";
+    brush.strokeRect(x - 4 * px, y - 4 * px, 8 * px, 8 * px);
+  }
+}
+
+/** A box as it is drawn here; outlines of any other form, drawn elsewhere, keep their place. */
+export function isBox(mark: Mark): boolean {
+  const { type, coordinates } = mark.geometry;
+  if (type !== "Polygon" || coordinates.length !== 1 || coordinates[0].length !== 5) return false;
+  const at = new Set(corners(mark).map(({ x, y }) => `${x} ${y}`));
+  return coordinates[0].every(([x, y]: [number, number]) => at.has(`${x} ${y}`));
+}
+
+function corners(mark: Mark): Spot[] {
+  const { x, y, width, height } = boxOf(mark);
+  return [x, x + width].flatMap((left) => [y, y + height].map((top) => ({ x: left, y: top })));
 }
 
 type Ring = [number, number][];

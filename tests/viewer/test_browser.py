@@ -210,7 +210,7 @@ def test_reading_blind_and_then_seeing_both(page: Page) -> None:
     assert "crowded groups" in said
 
 
-def test_a_box_is_drawn_graded_exported_and_found_by_the_next_training(page: Page, place: Path) -> None:
+def test_a_box_is_drawn_graded_exported_found_by_the_next_training_and_sized(page: Page, place: Path) -> None:
     visit(page, "/slide/b?x=500&y=500&z=0.8")
     press(page, "b")
     page.get_by_role("button", name="atypical").click()
@@ -232,7 +232,16 @@ def test_a_box_is_drawn_graded_exported_and_found_by_the_next_training(page: Pag
     under = grid().index_at(450, 430)
     assert labelled.values["informative"][under]
     assert labelled.values["abnormality"][under] == Abnormality.ATYPICAL
-    press(page, "v", "u")
+    press(page, "v")
+    across, to = on_screen(page, *min(zip(xs, ys, strict=True))), on_screen(page, 380, 360)
+    page.mouse.move(*across)
+    page.mouse.down()
+    page.mouse.move(*to, steps=6)
+    page.mouse.up()
+    settle(page)
+    xs, ys = zip(*json.loads(file.read_text())["features"][0]["geometry"]["coordinates"][0], strict=True)
+    assert (min(xs), min(ys), max(xs), max(ys)) == pytest.approx((380, 360, 500, 460), abs=3)
+    press(page, "u", "u")
     expect(page.locator(".count")).to_contain_text("0 annotations")
     assert json.loads(file.read_text())["features"] == []
 
