@@ -41,6 +41,7 @@ ONLY_IN: dict[str, set[str]] = {
     "tifffile": {"slides"},
     "simplejpeg": {"slides", "synth"},
     "torch": {"nn", "learning", "engines", "stages", "workflow"},
+    "ray": {"workflow"},
     "typer": {"cli"},
     "rich": {"cli"},
 }

@@ -3,8 +3,11 @@
 import json
 import os
 import platform
+import re
+import socket
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +21,14 @@ SLIDE_FOLDER = "slides"
 TILE_FOLDER = "tiles"
 PROVENANCE_FILE = "provenance.json"
 LEARNING_CURVE_FILE = "learning_curve.csv"
+REPORT_FILE = Path("report", "index.html")
 
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
     """A temporary sibling to write to; it takes the final name only when whole and on disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = path.with_name(f".{path.name}.{socket.gethostname()}-{os.getpid()}.part")
     try:
         yield part
         with part.open("rb") as file:
@@ -32,6 +36,34 @@ def atomic_path(path: Path) -> Iterator[Path]:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+A_DAY_S = 86_400.0
+
+
+def clear_parts(folder: Path) -> None:
+    """Remove what programs that were killed left half written; a day is enough for one that may still write."""
+    for part in folder.rglob(".*.part"):
+        made_by = re.fullmatch(r"\..+\.(.+)-(\d+)\.part", part.name)
+        if made_by is None:  # not one of ours
+            continue
+        here = made_by[1] == socket.gethostname()
+        with suppress(FileNotFoundError):  # it may just have been given its name
+            if (here and not is_alive(int(made_by[2]))) or time.time() - part.stat().st_mtime > A_DAY_S:
+                part.unlink()
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process of this machine runs, as far as can be told."""
+    if os.name == "nt":  # where signal 0 is Ctrl-C
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another person's
+        pass
+    return True
 
 
 def write_text(path: Path, text: str) -> None:
