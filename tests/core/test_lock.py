@@ -74,3 +74,20 @@ def test_many_at_once_come_in_one_by_one(tmp_path: Path) -> None:
     for thread in threads:
         thread.join(30)
     assert most == [1] * 80
+
+
+def test_those_who_share_let_each_other_in_and_nobody_else(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with locked(folder, shared=True):
+        with locked(folder, shared=True):
+            pass
+        with pytest.raises(FolderInUse), locked(folder):
+            pass
+        with locked(folder, ".other.lock"):
+            assert sorted(path.name for path in folder.iterdir()) == [".lock", ".other.lock"]
+    assert not folder.exists(), "it was made for the lock alone"
+    with locked(folder):
+        with pytest.raises(FolderInUse), locked(folder, shared=True):
+            pass
+        (folder / "result").touch()
+    assert [path.name for path in folder.iterdir()] == ["result"]

@@ -42,7 +42,7 @@ def test_what_a_killed_program_left_half_written_is_cleared_and_nothing_else(tmp
     os.utime(ancient, (1e9, 1e9))
     with atomic_path(target) as part:
         part.write_text("{}")
-        assert part.name == f".a.json.{socket.gethostname()}-{os.getpid()}.part"
+        assert part.name == f".a.json.{socket.gethostname().partition('.')[0]}-{os.getpid()}.part"
         clear_parts(tmp_path)
     assert sorted(path.name for path in tmp_path.rglob("*.part")) == [other.name, ".editor.part", "mine.part"]
     assert target.read_text() == "{}"

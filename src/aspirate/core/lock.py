@@ -9,7 +9,7 @@ import os
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -26,33 +26,37 @@ class FolderInUse(ConfigError):
 
 
 @contextmanager
-def locked(folder: Path, wait: bool = False) -> Iterator[None]:
-    """While open, nobody else locks the folder; who is second is refused, or waits."""
+def locked(folder: Path, name: str = LOCK_FILE, wait: bool = False, shared: bool = False) -> Iterator[None]:
+    """While open, nobody else locks the folder by that name, but for those who share it; a second waits or is refused.
+
+    A folder that is made for its lock alone goes with it.
+    """
+    made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / LOCK_FILE
-    handle = _take(path, wait)
+    path = folder / name
+    handle = _take(path, wait, shared)
     try:
         os.ftruncate(handle, 0)
-        os.write(handle, json.dumps(_myself()).encode())
+        os.pwrite(handle, json.dumps(_myself()).encode(), 0)
         yield
     finally:
-        path.unlink(missing_ok=True)  # before the lock goes: whoever opened it in the meantime looks again
+        # the file goes before the lock does: whoever opened it in the meantime looks again
+        if _flock(handle, wait=False, shared=False):
+            path.unlink(missing_ok=True)
         os.close(handle)
+        if made:
+            with suppress(OSError):
+                folder.rmdir()
 
 
-def _take(path: Path, wait: bool) -> int:
+def _take(path: Path, wait: bool, shared: bool) -> int:
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            _flock(handle, wait)
-            if _is_at(path, handle):
-                return handle
-        except BlockingIOError:
+        if not _flock(handle, wait, shared):
             os.close(handle)
-            raise FolderInUse(f"{path.parent}: in use {_holder(path)}; wait for it, or choose another folder") from None
-        except BaseException:
-            os.close(handle)
-            raise
+            raise FolderInUse(f"{path.parent}: in use {_holder(path)}; wait for it, or choose another folder")
+        if _is_at(path, handle):
+            return handle
         os.close(handle)  # its last holder took the file away: there is another now, or none
 
 
@@ -63,15 +67,17 @@ def _is_at(path: Path, handle: int) -> bool:
         return False
 
 
-def _flock(handle: int, wait: bool) -> None:
+def _flock(handle: int, wait: bool, shared: bool) -> bool:
+    """Whether the lock is ours."""
     if sys.platform == "win32":
-        return
+        return True
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:
-        raise
+        return False
     except OSError:  # a file system without locks, as Lustre mounted without flock: better unlocked than not at all
-        return
+        pass
+    return True
 
 
 def _myself() -> dict[str, object]:

@@ -28,7 +28,7 @@ REPORT_FILE = Path("report", "index.html")
 def atomic_path(path: Path) -> Iterator[Path]:
     """A temporary sibling to write to; it takes the final name only when whole and on disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{socket.gethostname()}-{os.getpid()}.part")
+    part = path.with_name(f".{path.name}.{_host()}-{os.getpid()}.part")
     try:
         yield part
         with part.open("rb") as file:
@@ -36,6 +36,10 @@ def atomic_path(path: Path) -> Iterator[Path]:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _host() -> str:
+    return socket.gethostname().partition(".")[0]
 
 
 A_DAY_S = 86_400.0
@@ -47,7 +51,7 @@ def clear_parts(folder: Path) -> None:
         made_by = re.fullmatch(r"\..+\.(.+)-(\d+)\.part", part.name)
         if made_by is None:  # not one of ours
             continue
-        here = made_by[1] == socket.gethostname()
+        here = made_by[1] == _host()
         with suppress(FileNotFoundError):  # it may just have been given its name
             if (here and not is_alive(int(made_by[2]))) or time.time() - part.stat().st_mtime > A_DAY_S:
                 part.unlink()
