@@ -1,6 +1,7 @@
 """Figures: drawn from the numbers, the same bytes each time, nothing from outside."""
 
 import re
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 
@@ -44,6 +45,10 @@ def test_every_figure_that_has_data_is_drawn() -> None:
     bare = Material(tuple(r for r in simulated(40).predictions if r.malignant and r.method == PROPOSED))
     names = [name for name, *_ in planned(analyse(bare, EvaluateSettings(resamples=100)))]
     assert names == ["reliability", "histogram", "confusion"], "one kind has no ROC"
+    no_category = tuple(replace(row, predicted_bethesda=None) for row in simulated(40).predictions)
+    wordless = analyse(replace(simulated(40), predictions=no_category), EvaluateSettings(resamples=100))
+    assert wordless.readers is not None
+    assert "confusion" not in [name for name, *_ in planned(wordless)], "readers have categories, the algorithm none"
 
 
 def test_the_same_figure_is_the_same_bytes_and_refers_to_nothing() -> None:

@@ -27,11 +27,12 @@ def test_it_predicts_patients_it_did_not_train_on(tmp_path: Path) -> None:
     assert sorted([e.slide_id for e in trained] + predicted) == sorted(everything)
     assert not {e.patient for e in trained} & {everything[name].patient for name in predicted}
     assert len(predicted) == 4 and summary.failures == {}
-    for page in (summary.cohort_page, summary.predicted.page):
+    for page in (summary.cohort_page, summary.predicted.page, summary.report):
         assert "Research use only" in page.read_text(encoding="utf-8")
     assert len(list((tmp_path / "predictions" / "heatmaps").glob("*.png"))) == 4
 
-    before = {p: p.stat().st_mtime_ns for p in (tmp_path / "predictions" / "sheets").iterdir()}
+    made = [summary.report, *(tmp_path / "predictions" / "sheets").iterdir()]
+    before = {p: p.stat().st_mtime_ns for p in made}
     again = run_demo(tmp_path, settings=SMALL, changes=QUICK)
     assert len(again.predicted.skipped) == 4 and again.figures == summary.figures
-    assert before == {p: p.stat().st_mtime_ns for p in (tmp_path / "predictions" / "sheets").iterdir()}
+    assert before == {p: p.stat().st_mtime_ns for p in made}

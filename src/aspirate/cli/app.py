@@ -82,6 +82,7 @@ def demo(
     for slide_id, why in summary.failures.items():
         err.print(f"failed {slide_id}: {why}", markup=False)
     out.print(f"the cohort: {summary.cohort_page}")
+    out.print(f"the report: {summary.report}")
     out.print(f"open {summary.predicted.page}")
     if summary.failures:
         raise typer.Exit(FAILED)

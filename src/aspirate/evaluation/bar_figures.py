@@ -130,15 +130,16 @@ def truth_histogram(analysis: Analysis) -> Figure:
     return figure
 
 
-def confusion_matrices(analysis: Analysis) -> Figure:
+def confusions(analysis: Analysis) -> list[tuple[str, Confusion]]:
+    """The algorithm's TBS beside that of the report and of each reader, where both have given one."""
     own = analysis.method(analysis.reference)
-    shown: list[tuple[str, Confusion]] = [("report", own.confusion)] if own.confusion.n else []
-    if analysis.readers is not None:
-        shown += [
-            (f"reader {a.second}", a.confusion)
-            for a in analysis.readers.agreements
-            if a.first == ALGORITHM and a.confusion.n
-        ]
+    beside = [a for a in analysis.readers.agreements if a.first == ALGORITHM] if analysis.readers else []
+    found = [("report", own.confusion), *((f"reader {a.second}", a.confusion) for a in beside)]
+    return [(name, table) for name, table in found if table.n]
+
+
+def confusion_matrices(analysis: Analysis) -> Figure:
+    shown = confusions(analysis)
     columns = min(len(shown), 4)
     rows = -(-len(shown) // columns)
     figure = Figure(figsize=(1.95 * columns + 0.4, 2.1 * rows + 0.1))

@@ -61,8 +61,7 @@ def _of_reference(analysis: Analysis) -> Plan:
     if any(isfinite(group.discrimination.auc.value) for group in own.subgroups):
         caption = "95 % intervals by DeLong; a group that lacks a kind has no point."
         plan.append(("subgroups", "Subgroups", caption, lambda: bars.subgroups_forest(analysis)))
-    beside = analysis.readers.agreements if analysis.readers else ()
-    if own.confusion.n or any(one.confusion.n for one in beside):
+    if bars.confusions(analysis):
         caption = f"Rows: TBS of {analysis.reference}. Each column sums to 100 %; below, numbers of slides."
         plan.append(
             ("confusion", "TBS of algorithm, report and readers", caption, lambda: bars.confusion_matrices(analysis))

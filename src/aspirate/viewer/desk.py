@@ -57,11 +57,12 @@ class Desk:
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
         try:
+            folder.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = FULL")
             self._connection.executescript(_SCHEMA)
-        except sqlite3.Error as error:
+        except (OSError, sqlite3.Error) as error:
             raise ConfigError(
                 f"{self.path}: readings cannot be kept there ({error}); give a folder that can be written with --desk"
             ) from error

@@ -16,7 +16,7 @@ import numpy as np
 from aspirate.core.errors import CohortError, ConfigError
 from aspirate.core.predictions import Prediction, read_predictions
 from aspirate.core.records import SlideEntry
-from aspirate.core.store import COHORT_FILE, PROVENANCE_FILE, TILE_FOLDER
+from aspirate.core.store import COHORT_FILE, PROVENANCE_FILE, REPORT_FILE, TILE_FOLDER
 from aspirate.evaluation.material import PROPOSED
 from aspirate.slides.cohort import canonical_id
 from aspirate.slides.doctor import slides_at
@@ -24,7 +24,6 @@ from aspirate.stages.calibration import Calibration
 
 PREDICTIONS_FILE, RECORD_FILE = "predictions.csv", "predictions.json"
 MODEL_FOLDER, MODEL_FILE = "model", "model.json"
-REPORT_FILE = Path("report", "index.html")
 OURS = "Proposed"
 SAME_PROBABILITY = 1e-3
 """Predictions are written with six digits of score and probability."""

@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aspirate.core.progress import Stages, silent_stages
+from aspirate.core.store import REPORT_FILE
+from aspirate.evaluation.material import EvaluateSettings
 from aspirate.evaluation.splits import deal
 from aspirate.slides.cohort import Cohort
 from aspirate.slides.doctor import examine
 from aspirate.synth.cohort import make_cohort
 from aspirate.synth.settings import SynthSettings
 from aspirate.workflow.cohort_page import write_cohort_page
+from aspirate.workflow.evaluate import Sources, evaluate
 from aspirate.workflow.predict import load_model
 from aspirate.workflow.predict_many import PredictSummary, predict_many
 from aspirate.workflow.predictions_page import known_figures
@@ -35,6 +38,7 @@ class DemoSummary:
 
     cohort_page: Path
     predicted: PredictSummary
+    report: Path
     figures: dict[str, float]
     """On slides held out."""
     failures: dict[str, str]
@@ -54,6 +58,7 @@ def run_demo(
     cohort = Cohort.read(place)
     part_of = deal(cohort.entries, PARTS, settings.seed)
     held_out = [entry for entry in cohort.entries if part_of[entry.slide_id] == 0]
+    Cohort.write(place / "held-out.csv", held_out)
     Cohort.write(place / "train.csv", [entry for entry in cohort.entries if part_of[entry.slide_id] != 0])
 
     shown = Cohort(place, cohort.entries[:SHOWN])
@@ -62,4 +67,8 @@ def run_demo(
         write_cohort_page(page, shown, examine(place), title="Synthetic thyroid aspirates", advance=advance)
     trained = train(place / "train.csv", load_recipe(RECIPE, dict(changes)), folder / "run", stages)
     predicted = predict_many(load_model(trained.model), held_out, folder / "predictions", stages=stages)
-    return DemoSummary(page, predicted, known_figures(predicted.predictions), trained.failures | predicted.failures)
+    report = predicted.table.parent / REPORT_FILE
+    if len(predicted.skipped) < len(held_out) or not report.exists():
+        evaluate(Sources(predicted.table, place / "held-out.csv"), predicted.table.parent, EvaluateSettings(), stages)
+    figures = known_figures(predicted.predictions)
+    return DemoSummary(page, predicted, report, figures, trained.failures | predicted.failures)

@@ -15,7 +15,7 @@ from aspirate.core.learning_points import read_learning_points
 from aspirate.core.predictions import Prediction
 from aspirate.core.progress import Stages, silent_stages
 from aspirate.core.records import Annotation
-from aspirate.core.store import LEARNING_CURVE_FILE, atomic_path, write_json, write_text
+from aspirate.core.store import LEARNING_CURVE_FILE, REPORT_FILE, atomic_path, write_json, write_text
 from aspirate.core.tile_file import TileTable
 from aspirate.evaluation.analysis import Analysis, analyse
 from aspirate.evaluation.material import EvaluateSettings, Learned, Material, TileFacts, brought_together
@@ -71,7 +71,7 @@ def evaluate(
     material = gather(sources, settings)
     with stages("comparing", len(material.methods), "methods") as bar:
         analysis = analyse(material, settings, bar)
-    places = (out / "metrics.json", out / "report" / "index.html", out / "figures", out / "tables")
+    places = (out / "metrics.json", out / REPORT_FILE, out / "figures", out / "tables")
     summary = EvaluateSummary(analysis, sentences(analysis), *places)
     origin = _origin(sources)
     write_json(summary.metrics, {"use": USE, **origin, **as_json(analysis)})
