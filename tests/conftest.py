@@ -27,6 +27,14 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Compiled nets and verdicts about this machine, shared by the processes of one test run and by nobody else."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    os.environ["ASPIRATE_CACHE"] = str(shared / "aspirate-cache")
+
+
+@pytest.fixture(autouse=True, scope="session")
 def _ctrl_c_is_heard() -> None:
     """Programs started in the background ignore Ctrl-C, and so would all that they start; tests press it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -42,6 +42,9 @@ ONLY_IN: dict[str, set[str]] = {
     "simplejpeg": {"slides", "synth"},
     "torch": {"nn", "learning", "engines", "stages", "workflow"},
     "ray": {"workflow"},
+    "openvino": {"engines"},
+    "onnx": {"engines"},
+    "onnxruntime": {"engines"},
     "typer": {"cli"},
     "rich": {"cli"},
 }

@@ -1,6 +1,5 @@
 """Tensors on disk: safetensors with a JSON note inside; nothing that can execute."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from aspirate.core.errors import AspirateError
 from aspirate.core.store import atomic_path
+from aspirate.nn.fingerprint import tensors_sha256 as tensors_sha256
 
 NOTE = "aspirate"
 
@@ -32,16 +32,6 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             return {name: file.get_tensor(name) for name in file.keys()}, note  # noqa: SIM118
     except (OSError, SafetensorError, json.JSONDecodeError) as error:
         raise AspirateError(f"{path}: not a readable safetensors file ({error}); copy or train it again") from error
-
-
-def tensors_sha256(tensors: Mapping[str, Tensor]) -> str:
-    """A fingerprint of names, shapes and values, whatever the file they came from."""
-    digest = hashlib.sha256()
-    for name in sorted(tensors):
-        tensor = tensors[name].detach().contiguous().cpu()
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.numpy().tobytes())
-    return digest.hexdigest()
 
 
 def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
