@@ -14,6 +14,8 @@ QUICK = {
     "malignancy.epochs": 1,
     "malignancy.tiles_per_slide": 4,
     "informativeness.drawn_per_slide": 8,
+    "scout.epochs": 1,
+    "scout.steps_per_epoch": 2,
     "parts": 2,
 }
 

@@ -41,6 +41,11 @@ SMALL = {
     "informativeness.epochs": 2,
     "informativeness.drawn_per_slide": 32,
     "informativeness.shift_px": 4,
+    "scout.batch": 12,
+    "scout.epochs": 2,
+    "scout.steps_per_epoch": 6,
+    "scout.best_per_slide": 16,
+    "scout.drawn_per_slide": 16,
     "malignancy.batch": 16,
     "malignancy.epochs": 2,
     "malignancy.tiles_per_slide": 8,
@@ -132,7 +137,7 @@ def test_the_model_says_of_a_slide_what_the_training_said(whole: tuple[Path, Tra
     model = Model(load_bundle(run / "model"))
     entries = {e.slide_id: e for e in Cohort.read(cohort).entries}
     for row in rows(run)[:3]:
-        found = model.predict(entries[row["slide_id"]])
+        found = model.predict(entries[row["slide_id"]], exact=True)
         assert found.score == pytest.approx(float(row["score"]), rel=1e-4, abs=1e-5)
         assert str(found.prediction.informative_tiles) == row["informative_tiles"]
         assert str(int(found.adequate)) == row["adequate"]
@@ -148,7 +153,7 @@ def test_tiles_may_count_by_their_informativeness(
     assert results(run)["predictions.csv"] != results(whole[0])["predictions.csv"]
     model, row = Model(load_bundle(run / "model")), rows(run)[0]
     entry = next(e for e in Cohort.read(cohort).entries if e.slide_id == row["slide_id"])
-    found = model.predict(entry)
+    found = model.predict(entry, exact=True)
     values = found.tiles.values
     u, g = values["informativeness"][values["selected"]], values["malignancy"][values["selected"]]
     assert found.score == pytest.approx(float((u * g).sum() / u.sum()), rel=1e-4)
@@ -173,7 +178,10 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not(
         ("stage 1, informativeness", 1),
         ("stage 1, informativeness", 17),
         ("screening", 9),
+        ("reading cells for the scout", 4),
+        ("scout", 8),
         ("stage 2, malignancy", 7),
+        ("how far the scout is trusted", 2),
     ],
 )
 def test_ctrl_c_at_any_step_and_the_same_command_again(

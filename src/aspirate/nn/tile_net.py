@@ -6,6 +6,7 @@ from typing import Protocol, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
+from aspirate.nn.scout import ScoutEncoder
 from aspirate.nn.vgg import Vgg
 
 
@@ -20,6 +21,7 @@ class Encoder(Protocol):
 ENCODERS: dict[str, Callable[[int], nn.Module]] = {
     "vgg11": lambda side_px: Vgg(side_px),
     "vgg11-quarter": lambda side_px: Vgg(side_px, width=0.25, head="average"),
+    "scout": lambda side_px: ScoutEncoder(side_px),
 }
 """Name → a function of the tile's side in pixels. A new encoder is a file of its own and a line here."""
 

@@ -3,33 +3,50 @@
 model.json                    recipe, cuts, calibration, thresholds, resolution, figures, reference scores
 informativeness.safetensors   r_φ
 malignancy.safetensors        g_θ
+scout.safetensors             the scout, where validation slides showed that it can be trusted
 reference.npy                 a few tiles, whose scores the nets must reproduce before they are used
 README.md                     the model card
 """
 
+import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from aspirate import __version__
 from aspirate.core.errors import AspirateError
 from aspirate.core.store import atomic_path, write_json, write_text
 from aspirate.engines.torch_engine import TorchEngine
-from aspirate.learning.checkpoints import load_tensors, save_tensors, tensors_sha256
+from aspirate.learning.checkpoints import load_tensors, save_tensors, stored_sha256
+from aspirate.nn.fingerprint import tensors_sha256
 from aspirate.nn.tile_net import TileNet
 from aspirate.stages.calibration import Calibration
+from aspirate.workflow.admission import Admission, examine
 from aspirate.workflow.recipe import Recipe
+from aspirate.workflow.trust import Trust
 
 MODEL_FILE = "model.json"
 REFERENCE_FILE = "reference.npy"
 CARD_FILE = "README.md"
 TOLERANCE = 1e-2
 """Largest difference of a reference score, in logits: devices and libraries round differently."""
-NETS = ("informativeness", "malignancy")
+NETS, SCOUT = ("informativeness", "malignancy"), "scout"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A few tiles and what the nets say of them: the means of a bundle to check itself."""
+
+    tiles: NDArray[np.uint8] = field(default_factory=lambda: np.empty((0, 1, 1, 3), np.uint8))
+    scores: dict[str, NDArray[np.float64]] = field(default_factory=lambda: dict.fromkeys(NETS, np.empty(0)))
+    """In fp32, by net."""
+    admissions: tuple[Admission, ...] = ()
+    """Which other precisions come near enough; none in bundles of earlier versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,22 +66,44 @@ class Bundle:
     """Measured on validation slides."""
     slides: dict[str, int]
     """How many were trained and validated on."""
+    scout: TileNet | None = None
+    """None where none was trained, or none can be trusted: then every tile is looked at closely."""
+    trust: Trust | None = None
+    """How far the scout can be trusted, where one was trained."""
+    reference: Reference = Reference()
+    """Empty before the bundle is saved."""
+    stored_sha256: dict[str, str] = field(default_factory=dict)
+    """Of each net's weights as they lie on disk, so that they need not be read for it."""
 
     @property
     def nets(self) -> dict[str, TileNet]:
         return {"informativeness": self.informativeness, "malignancy": self.malignancy}
 
+    @property
+    def weights(self) -> dict[str, TileNet]:
+        """Every net that is kept."""
+        return self.nets if self.scout is None else self.nets | {SCOUT: self.scout}
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """Of the weights of each net."""
+        return self.stored_sha256 or {name: tensors_sha256(net.state_dict()) for name, net in self.weights.items()}
+
     def sha256(self) -> str:
         """Of both nets together; written into every file of tiles."""
-        states = {f"{name}.{key}": t for name, net in self.nets.items() for key, t in net.state_dict().items()}
-        return tensors_sha256(states)
+        both = "".join(f"{name} {self.fingerprints[name]}\n" for name in NETS)
+        return hashlib.sha256(both.encode()).hexdigest()
 
 
 def save_bundle(folder: Path, bundle: Bundle, reference: NDArray[np.uint8]) -> None:
-    for name, net in bundle.nets.items():
+    for name, net in bundle.weights.items():
         save_tensors(folder / f"{name}.safetensors", net.state_dict(), {"net": name})
     with atomic_path(folder / REFERENCE_FILE) as part, part.open("wb") as file:
         np.save(file, reference)
+    if bundle.scout is None:
+        (folder / f"{SCOUT}.safetensors").unlink(missing_ok=True)  # of a training before
+    scores = {name: TorchEngine(net).score(reference) for name, net in bundle.nets.items()}
+    admissions = examine(bundle.nets, reference, scores, bundle.calibration)
     note: dict[str, Any] = {
         "aspirate_version": __version__,
         "recipe": bundle.recipe.model_dump(mode="json"),
@@ -75,21 +114,22 @@ def save_bundle(folder: Path, bundle: Bundle, reference: NDArray[np.uint8]) -> N
         "mpp_range": list(bundle.mpp_range),
         "figures": bundle.figures,
         "slides": bundle.slides,
-        "sha256": {name: tensors_sha256(net.state_dict()) for name, net in bundle.nets.items()},
+        "sha256": {name: tensors_sha256(net.state_dict()) for name, net in bundle.weights.items()},
+        "precisions": [asdict(admission) for admission in admissions],
+        "cascade": None if bundle.trust is None else asdict(bundle.trust),
         "outputs": bundle.malignancy.last.out_features,
-        "reference": {name: TorchEngine(net).score(reference).tolist() for name, net in bundle.nets.items()},
+        "reference": {name: of_net.tolist() for name, of_net in scores.items()},
     }
-    write_text(folder / CARD_FILE, model_card(bundle))
+    write_text(folder / CARD_FILE, model_card(bundle, admissions))
     write_json(folder / MODEL_FILE, note)  # last: a folder without it is no model
 
 
 def load_bundle(folder: str | Path) -> Bundle:
-    """A model that reproduces its own reference scores, or an error that says what differs."""
+    """A whole bundle with the weights it was made with, or an error; whoever scores with it checks the scores."""
     folder = Path(folder)
     try:
         note = json.loads((folder / MODEL_FILE).read_text(encoding="utf-8"))
         recipe = Recipe.of(note["recipe"], source=str(folder / MODEL_FILE))
-        tiles, expected = _reference(folder, recipe, note)
         nets = {name: _net(folder, name, recipe, note) for name in NETS}
         bundle = Bundle(
             recipe=recipe,
@@ -102,22 +142,19 @@ def load_bundle(folder: str | Path) -> Bundle:
             mpp_range=tuple(note["mpp_range"]),
             figures=note["figures"],
             slides=note["slides"],
+            scout=_scout(folder, recipe, note),
+            trust=Trust(**note["cascade"]) if note.get("cascade") else None,
+            reference=_reference(folder, recipe, note),
+            stored_sha256=dict(note["sha256"]),
         )
     except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
         raise AspirateError(
             f"{folder}: not a model bundle, or a damaged one ({error}); train or copy it again"
         ) from error
-    for name, net in nets.items():
-        if not (difference := np.abs(TorchEngine(net).score(tiles) - expected[name]).max()) <= TOLERANCE:
-            raise AspirateError(
-                f"{folder}: {name} does not reproduce its reference scores (largest difference {difference:.3g}, "
-                f"allowed {TOLERANCE:g}); the weights or the libraries are not those it was made with"
-            )
     return bundle
 
 
-def _reference(folder: Path, recipe: Recipe, note: dict[str, Any]) -> tuple[NDArray[np.uint8], dict[str, Any]]:
-    """Tiles, and the score that each net gave each of them."""
+def _reference(folder: Path, recipe: Recipe, note: dict[str, Any]) -> Reference:
     tiles = np.load(folder / REFERENCE_FILE, allow_pickle=False)
     expected = {name: np.array(note["reference"][name], np.float64) for name in NETS}
     sides = (recipe.side_px, recipe.side_px, 3)
@@ -127,23 +164,36 @@ def _reference(folder: Path, recipe: Recipe, note: dict[str, Any]) -> tuple[NDAr
         or any(e.shape != tiles.shape[:1] for e in expected.values())
     ):
         raise ValueError(f"{REFERENCE_FILE} does not hold the tiles whose scores model.json lists as reference")
-    return tiles, expected
+    return Reference(tiles, expected, tuple(Admission.read(each) for each in note.get("precisions", ())))
 
 
 def _net(folder: Path, name: str, recipe: Recipe, note: dict[str, Any]) -> TileNet:
-    settings = getattr(recipe, name)
-    net = TileNet(settings.encoder, recipe.side_px, note["outputs"] if name == "malignancy" else 1)
+    encoder = getattr(recipe, name).encoder
+    return _filled(
+        TileNet(encoder, recipe.side_px, note["outputs"] if name == "malignancy" else 1), encoder, folder, name, note
+    )
+
+
+def _scout(folder: Path, recipe: Recipe, note: dict[str, Any]) -> TileNet | None:
+    """Bundles made before there were scouts have none."""
+    if not (note.get("cascade") or {}).get("admitted"):
+        return None
+    return _filled(TileNet(SCOUT, recipe.side_px // recipe.scout.shrink), SCOUT, folder, SCOUT, note)
+
+
+def _filled(net: TileNet, encoder: str, folder: Path, name: str, note: dict[str, Any]) -> TileNet:
+    """The net with its weights, which must be those that model.json describes."""
     tensors, _ = load_tensors(folder / f"{name}.safetensors")
     expected = {key: tuple(tensor.shape) for key, tensor in net.state_dict().items()}
     if {key: tuple(tensor.shape) for key, tensor in tensors.items()} != expected:
-        raise ValueError(f"the tensors of {name} are not those of a {settings.encoder}")
-    net.load_state_dict(tensors)
-    if tensors_sha256(net.state_dict()) != note["sha256"][name]:
+        raise ValueError(f"the tensors of {name} are not those of a {encoder}")
+    net.load_state_dict(tensors, assign=True)  # they stay on disk until they are read, which a compiled net never does
+    if stored_sha256(folder / f"{name}.safetensors") != note["sha256"][name]:
         raise ValueError(f"the weights of {name} are not those that model.json describes")
     return net.eval()
 
 
-def model_card(bundle: Bundle) -> str:
+def model_card(bundle: Bundle, admissions: tuple[Admission, ...]) -> str:
     recipe, figures = bundle.recipe, bundle.figures
     rows = "\n".join(f"| {name} | {value:.4g} |" for name, value in figures.items())
     low, high = bundle.mpp_range
@@ -161,6 +211,7 @@ Two nets of Aspirate {__version__}: one finds tiles with follicular cells, one s
   {recipe.selection.tiles} tiles of a slide.
 * Probability of malignancy: logistic curve over the slide score, fitted on
   {bundle.calibration.slides} validation slides.
+* {"Every tile is looked at closely." if bundle.trust is None else bundle.trust.sentence}
 
 | figure (validation slides) | value |
 |---|---|

@@ -12,15 +12,22 @@ from aspirate.core.predictions import Prediction
 from aspirate.core.progress import Advance, silent
 from aspirate.core.records import SlideEntry
 from aspirate.core.tile_file import TileTable
+from aspirate.engines.engine import Engine
 from aspirate.engines.torch_engine import TorchEngine
 from aspirate.slides.reader import open_slide
+from aspirate.slides.slide import Slide
+from aspirate.stages.cascade import Looked
 from aspirate.stages.informativeness import sigmoid
-from aspirate.stages.selection import select, tile_weights
+from aspirate.stages.scout import CELLS_AT_ONCE
+from aspirate.stages.selection import tile_weights
 from aspirate.stages.slide_score import Adequacy, adequacy, bethesda_of, slide_score
 from aspirate.workflow.bundle import Bundle, load_bundle
+from aspirate.workflow.cascade import Cascade, Seen, cells_of, seen_whole
 from aspirate.workflow.opinion import Opinion, prediction_of
 from aspirate.workflow.screen import score_tiles
 
+SCOUTING = 0.5
+"""Of the time that a slide takes, for whoever watches."""
 COARSER = 1.25
 """A slide may be so much coarser than the coarsest trained on; a finer one is scaled down and always fits."""
 
@@ -41,6 +48,8 @@ class SlideResult:
     prediction: Prediction
     tiles: TileTable
     groups: int
+    looked: Looked | None = None
+    """What the cascade did; None where every tile was looked at closely."""
 
     @property
     def probability(self) -> float | None:
@@ -66,6 +75,7 @@ class Model:
         self.bundle = bundle
         self._informativeness = TorchEngine(bundle.informativeness)
         self._malignancy = TorchEngine(bundle.malignancy)
+        self._scout = None if bundle.scout is None else TorchEngine(bundle.scout, batch=CELLS_AT_ONCE)
 
     def predict(
         self,
@@ -74,8 +84,12 @@ class Model:
         any_resolution: bool = False,
         advance: Advance = silent,
         informativeness: NDArray[np.float32] | None = None,
+        exact: bool = False,
     ) -> SlideResult:
-        """`advance` is told of parts of the slide, 1 in all; `informativeness` of every tile, where it is known."""
+        """`advance` is told of parts of the slide, 1 in all; `informativeness` of every tile, where it is known.
+
+        Where the model has a scout, only tiles that may matter are looked at closely, unless it shall be `exact`.
+        """
         entry = slide if isinstance(slide, SlideEntry) else SlideEntry(Path(slide).stem, Path(slide), mpp=mpp)
         recipe = self.bundle.recipe
         with open_slide(entry.path, mpp=entry.mpp, name=entry.slide_id) as opened:
@@ -83,17 +97,31 @@ class Model:
             if not any_resolution:
                 self._refuse_resolution(opened.name, slide_mpp)
             grid = TileGrid.cover(opened.size_px0, slide_mpp, recipe.side_px, recipe.mpp)
-            if informativeness is None:
-                logits = score_tiles(opened, grid, self._informativeness, advance=advance)
-                informativeness = sigmoid(logits).astype(np.float32)
-            kept = select(informativeness, self.bundle.confident, recipe.selection)
+            if informativeness is not None:
+                seen = seen_whole(informativeness, self.bundle.confident, recipe.selection)
+            else:
+                seen = self._look(opened, grid, None if exact else self._scout, advance)
+            informativeness, kept = seen.informativeness, seen.kept
             malignancy = np.full(len(grid), np.nan, np.float32)
             malignancy[kept] = score_tiles(opened, grid, self._malignancy, np.flatnonzero(kept))
         enough = adequacy(informativeness >= self.bundle.confident, grid.corners_px0(), grid.side_px0, recipe.adequacy)
         score = slide_score(malignancy[kept], tile_weights(informativeness[kept], recipe.selection))
-        values = {"informativeness": informativeness, "selected": kept, "malignancy": malignancy}
+        values = {"informativeness": informativeness, "exact": seen.exact, "selected": kept, "malignancy": malignancy}
         table = TileTable.of_grid(entry.slide_id, grid, values)
-        return SlideResult(judged(self.bundle, entry, score, enough), table, enough.groups)
+        return SlideResult(judged(self.bundle, entry, score, enough), table, enough.groups, seen.looked)
+
+    def _look(self, slide: Slide, grid: TileGrid, scout: Engine | None, advance: Advance) -> Seen:
+        """Stage 1, in the cascade or everywhere."""
+        confident, selection = self.bundle.confident, self.bundle.recipe.selection
+        if scout is None or self.bundle.trust is None:
+            logits = score_tiles(slide, grid, self._informativeness, advance=advance)
+            return seen_whole(sigmoid(logits).astype(np.float32), confident, selection)
+        cells = cells_of(grid, self.bundle.recipe.scout.shrink)
+        scouted = score_tiles(slide, cells, scout, advance=lambda part: advance(part * SCOUTING))
+        cascade = Cascade(self.bundle.trust.margin, confident, selection)
+        seen = cascade.see(scouted, lambda tiles: score_tiles(slide, grid, self._informativeness, tiles))
+        advance(1 - SCOUTING)
+        return seen
 
     def _refuse_resolution(self, name: str, slide_mpp: float) -> None:
         coarsest = self.bundle.mpp_range[1]

@@ -10,10 +10,12 @@ from pydantic import Field, model_validator
 from aspirate.core.config import Settings
 from aspirate.core.errors import ConfigError
 from aspirate.core.geometry import DEFAULT_MPP, DEFAULT_SIDE_PX
+from aspirate.nn.scout import SMALLEST_CELL
 from aspirate.stages.bags import BagShape
 from aspirate.stages.crops import CropShape
 from aspirate.stages.informativeness import InformativenessSettings
 from aspirate.stages.malignancy import MalignancySettings
+from aspirate.stages.scout import ScoutSettings
 from aspirate.stages.selection import SelectionSettings
 from aspirate.stages.slide_score import AdequacySettings
 
@@ -33,6 +35,7 @@ class Recipe(Settings):
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     informativeness: InformativenessSettings = InformativenessSettings()
     selection: SelectionSettings = SelectionSettings()
+    scout: ScoutSettings = ScoutSettings()
     malignancy: MalignancySettings = MalignancySettings()
     adequacy: AdequacySettings = AdequacySettings()
     bags: BagShape = BagShape()
@@ -47,6 +50,11 @@ class Recipe(Settings):
             raise ValueError(
                 f"malignancy.start: stage 2 ({second}) cannot start from stage 1 ({first}), a different encoder; "
                 'use one encoder, or malignancy.start = "random"'
+            )
+        if self.scout.use and self.side_px % (self.scout.shrink * SMALLEST_CELL):
+            raise ValueError(
+                f"scout.shrink: the side of a tile, {self.side_px}, is no multiple of {self.scout.shrink} × "
+                f"{SMALLEST_CELL}; use another divisor, or scout.use = false"
             )
         return self
 

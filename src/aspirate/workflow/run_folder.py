@@ -37,6 +37,10 @@ class RunFolder:
         return self.root / "informativeness"
 
     @property
+    def scout(self) -> Path:
+        return self.root / "scout"
+
+    @property
     def malignancy(self) -> Path:
         return self.root / "malignancy"
 
@@ -61,7 +65,7 @@ class RunFolder:
         `cohort` is what tells cohorts apart; `cohort_path` is where it lay, for whoever looks for its slides.
         """
         if not self.config.exists():
-            if self.root.exists() and (not self.root.is_dir() or any(self.root.iterdir())):
+            if self.root.exists() and (not self.root.is_dir() or any(p.name[0] != "." for p in self.root.iterdir())):
                 raise ConfigError(f"{self.root}: is not empty and not a run of this program; choose another folder")
             note = provenance(settings.model_dump(mode="json")) | {"cohort": cohort}
             if cohort_path is not None:

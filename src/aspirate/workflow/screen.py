@@ -11,8 +11,8 @@ from aspirate.engines.engine import Engine
 from aspirate.learning.prefetch import Prefetch
 from aspirate.slides.slide import Slide
 
-CHUNK = 1024
-"""Tiles read at once; 50 MB at 128 px."""
+CHUNK_BYTES = 50 * 2**20
+"""Of tiles read at once; a thousand at 128 px."""
 
 
 def score_tiles(
@@ -24,7 +24,8 @@ def score_tiles(
 ) -> NDArray[np.float32]:
     """Scores of the tiles named by their index in the grid, or of all; `advance` is told of parts of the whole."""
     corners_px0 = grid.corners_px0() if tiles is None else grid.corners_px0()[np.asarray(tiles, np.int64)]
-    chunks = [corners_px0[i : i + CHUNK] for i in range(0, len(corners_px0), CHUNK)]
+    at_once = max(1, CHUNK_BYTES // (3 * grid.side_px**2))
+    chunks = [corners_px0[i : i + at_once] for i in range(0, len(corners_px0), at_once)]
 
     def read(number: int) -> NDArray[np.uint8]:
         return slide.read_squares(chunks[number], grid.side_px0, grid.side_px)

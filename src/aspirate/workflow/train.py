@@ -28,6 +28,7 @@ from aspirate.workflow.first_stage import FirstStage, Slides
 from aspirate.workflow.predict import judged
 from aspirate.workflow.recipe import Recipe
 from aspirate.workflow.run_folder import RunFolder, cohort_fingerprint
+from aspirate.workflow.scouting import ScoutTraining
 from aspirate.workflow.second_stage import Proposed
 
 REFERENCE_TILES = 32
@@ -89,7 +90,10 @@ class _Training:
 
     def whole(self) -> TrainSummary:
         informativeness = self.first.run()
-        bundle = self.bundle(informativeness, self.malignancy(informativeness))
+        scout = ScoutTraining(self.first, self.first.confident(informativeness)) if self.recipe.scout.use else None
+        if scout:
+            scout.run()
+        bundle = self.bundle(informativeness, self.malignancy(informativeness), scout)
         return TrainSummary(self.folder.model, bundle.figures, self.slides.failures)
 
     def malignancy(self, informativeness: Informativeness) -> Proposed:
@@ -98,7 +102,7 @@ class _Training:
         write_json(self.folder.malignancy / "history.json", history)
         return proposed
 
-    def bundle(self, informativeness: Informativeness, proposed: Proposed) -> Bundle:
+    def bundle(self, informativeness: Informativeness, proposed: Proposed, scout: ScoutTraining | None) -> Bundle:
         """Turn scores into words on validation slides, and save the model with the means to check itself."""
         first, split = self.first, self.first.split
         validation = self.slides.present(split.validation)
@@ -107,6 +111,8 @@ class _Training:
         f = np.array([scores[e.slide_id] for e in known])
         y = np.array([bool(e.malignant) for e in known])
         resolutions = [checked_mpp(e.mpp, e.slide_id) for e in self.slides.entries.values()]
+        calibration = fit_calibration(f, y)
+        trust = scout.trust(proposed, calibration) if scout else None
         best = informativeness.kept
         module = proposed.learner.module
         bundle = Bundle(
@@ -116,7 +122,7 @@ class _Training:
             confident=first.confident(informativeness),
             cuts={label: module.objective.cuts_of(label).tolist() for label in self.recipe.malignancy.labels},
             threshold=decision_threshold(f, y),
-            calibration=fit_calibration(f, y),
+            calibration=calibration,
             mpp_range=(min(resolutions), max(resolutions)),
             figures={
                 "slide_auc": auc(f, y),
@@ -124,6 +130,8 @@ class _Training:
                 "informativeness_mean_positive": best["mean_positive"],
             },
             slides={"train": len(self.slides.present(split.train)), "validation": len(validation)},
+            scout=scout.net if scout and trust and trust.admitted else None,
+            trust=trust,
         )
         save_bundle(self.folder.model, bundle, self.reference(validation))
         predictions = [self.prediction(bundle, entry, scores[entry.slide_id]) for entry in validation]

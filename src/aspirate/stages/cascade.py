@@ -1,0 +1,117 @@
+"""Which tiles r_φ looks at, where a scout has guessed what it would say of each.
+
+A tile matters to a slide from the level L = min(confident, weakest kept so far) on: it is kept, or counted. The scout's
+guess s is trusted up to a margin δ in logits, so r_φ looks at tiles in the order of s until only tiles are left with
+
+    s < L − δ.
+
+Then the slide checks the scout. r_φ looks at the next n tiles in its order, and at n drawn from the N others. With
+m = 2 % of the kept tiles tolerated as missed, the scout has failed on this slide if more than m of the first matter, or
+k of the second with P(K ≥ k) < 0.05, K binomial of n and m / N; then twice as many are looked at, and the slide checks
+again, up to all of its tiles. In the end, by Clopper and Pearson, with 95 % confidence at most
+
+    p = B⁻¹(0.95; k + 1, n − k)
+
+of the N matter, B the distribution function of a beta variable.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import bdtrc, betaincinv
+
+CONFIDENCE = 0.95
+TOLERATED = 0.02
+"""Share of the kept tiles that may be missed."""
+AUDIT_SHARE, SMALLEST_AUDIT = 1 / 400, 32
+"""n, as a share of the tiles of a slide, and at the least."""
+
+Tiles = NDArray[np.int64]
+Score = Callable[[Tiles], NDArray[np.float32]]
+"""r_φ's logits of tiles, by their numbers in rising order."""
+Keep = Callable[[NDArray[np.float32]], NDArray[np.bool_]]
+"""Tiles kept, from logits of all; −∞ is a tile nobody looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What r_φ saw of a slide."""
+
+    logits: NDArray[np.float32]
+    """−∞ where it did not look."""
+    audited: int
+    """Tiles drawn from `rest` in the last check,"""
+    found: int
+    """those of them that matter,"""
+    rest: int
+    """and N; 0 where every tile was looked at."""
+    widened: int
+    """How often the slide did not trust the scout."""
+
+    @property
+    def at(self) -> NDArray[np.bool_]:
+        return np.asarray(~np.isneginf(self.logits))
+
+    @property
+    def share(self) -> float:
+        """Of all tiles."""
+        return float(self.at.mean())
+
+    @property
+    def missed_at_most(self) -> float:
+        """Share of the tiles not looked at that matter, with 95 % confidence."""
+        return highest_share(self.found, self.audited) if self.rest else 0.0
+
+
+def highest_share(found: int, drawn: int, confidence: float = CONFIDENCE) -> float:
+    """The largest share at which so few would be found with probability 1 − confidence."""
+    if found >= drawn:
+        return 1.0
+    p = betaincinv(found + 1, drawn - found, confidence)
+    return float(p)
+
+
+def too_many(found: int, drawn: int, tolerated: float) -> bool:
+    """Whether a share of `tolerated` explains what was found with a probability below 1 − confidence."""
+    return found > 0 and float(bdtrc(found - 1, drawn, min(tolerated, 1.0))) < 1 - CONFIDENCE
+
+
+def look(
+    scouted: NDArray[np.floating], score: Score, keep: Keep, confident: float, margin: float, least: int
+) -> Looked:
+    """`confident` and `margin` are logits; `least` tiles are looked at in any case."""
+    order = np.argsort(-scouted, kind="stable")
+    logits = np.full(len(scouted), -np.inf, np.float32)
+
+    def see(tiles: Tiles) -> None:
+        new = np.sort(tiles[np.isneginf(logits[tiles])])  # neighbours lie together in the file
+        if len(new):
+            logits[new] = score(new)
+
+    def matters_from() -> float:
+        return min(confident, float(logits[keep(logits)].min(initial=np.inf)))
+
+    n = max(SMALLEST_AUDIT, round(len(scouted) * AUDIT_SHARE))
+    count = min(max(int((scouted >= confident - margin).sum()), least), len(scouted))
+    widened = 0
+    while True:
+        see(order[:count])
+        level = matters_from()
+        reach = int((scouted >= level - margin).sum())
+        if reach > count:
+            count = min(reach, 2 * count)  # in steps, as the level rises with what is found
+            continue
+        near, rest = order[count : count + n], order[count + n :]
+        if not len(rest):
+            see(near)
+            return Looked(logits, 0, 0, 0, widened)
+        drawn = np.random.default_rng([len(scouted), widened]).choice(rest, min(n, len(rest)), replace=False)
+        see(np.concatenate([near, drawn]))
+        tolerated = TOLERATED * float(keep(logits).sum())
+        found = int((logits[drawn] >= level).sum())
+        if (logits[near] >= level).sum() <= tolerated and not too_many(found, len(drawn), tolerated / len(rest)):
+            return Looked(logits, len(drawn), found, len(rest), widened)
+        count = min(2 * count, len(scouted))
+        widened += 1

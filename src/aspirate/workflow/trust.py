@@ -1,0 +1,108 @@
+"""How far a scout may be trusted: decided on validation slides, where r_φ has looked at every tile.
+
+The cascade runs on each of them as it would on a new slide, with ever larger margins δ. The smallest is taken at which
+half of the error that is promised is not exceeded, since validation slides are few:
+
+                                            promised         on validation slides
+    overlap, mean over slides               ≥ 0.98           ≥ 0.99
+    overlap, worst slide                    ≥ 0.95           ≥ 0.975
+    change of a slide's probability         ≤ 0.01           ≤ 0.005
+
+Overlap is the share of the tiles kept by looking everywhere that the cascade keeps too. Where no margin does that with
+less than half of the tiles looked at, the scout is not used.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aspirate.stages.selection import SelectionSettings
+from aspirate.workflow.cascade import Cascade
+
+MEAN_OVERLAP, WORST_OVERLAP, PROBABILITY = 0.98, 0.95, 0.01
+"""Promised."""
+MARGINS = tuple(np.arange(0.5, 12.5, 0.5).tolist())
+MOST = 0.5
+"""Share of tiles looked at beyond which a scout is not worth it."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldSlide:
+    """A validation slide."""
+
+    scouted: NDArray[np.float32]
+    logits: NDArray[np.float32]
+    """r_φ's, of every tile."""
+    kept: NDArray[np.bool_]
+    probability: Callable[[NDArray[np.bool_]], float]
+    """Of malignancy, were these tiles kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """What was found on validation slides with the margin chosen, or with the widest where none will do."""
+
+    admitted: bool
+    margin: float
+    slides: int
+    overlap: float
+    overlap_worst: float
+    delta_probability: float | None
+    """Of the worst slide; None where the overlap was too small to go on."""
+    share: float
+    """Of tiles that r_φ looked at, mean over slides,"""
+    share_worst: float
+
+    @property
+    def sentence(self) -> str:
+        found = (
+            f"on {self.slides} validation slides it kept {self.overlap:.1%} of the tiles that are kept by looking "
+            f"everywhere (worst slide {self.overlap_worst:.1%}), and {self.share:.1%} of the tiles were looked at "
+            f"closely (worst slide {self.share_worst:.1%})"
+        )
+        if self.delta_probability is not None:
+            found += f"; the probability of malignancy changed by at most {self.delta_probability:.3f}"
+        if self.admitted:
+            return f"A scout decides which tiles are looked at closely, margin {self.margin:g} logits: {found}."
+        return f"A scout was trained but is not used, so every tile is looked at closely: {found}."
+
+
+def overlap(kept: NDArray[np.bool_], exact: NDArray[np.bool_]) -> float:
+    """Share of the exact selection that was kept too."""
+    return float((kept & exact).sum() / exact.sum())
+
+
+def decide(slides: Sequence[HeldSlide], confident: float, selection: SelectionSettings) -> Trust:
+    """The smallest margin that will do, or the last one tried."""
+    tried = (_tried(slides, Cascade(margin, confident, selection)) for margin in MARGINS)
+    trust = next(tried)
+    while not trust.admitted and trust.share <= MOST:
+        trust = next(tried, replace(trust, share=1.0))
+    return trust
+
+
+def _tried(slides: Sequence[HeldSlide], cascade: Cascade) -> Trust:
+    seen = [cascade.see(slide.scouted, lambda tiles, slide=slide: slide.logits[tiles]) for slide in slides]  # type: ignore[misc]
+    overlaps = [overlap(found.kept, slide.kept) for found, slide in zip(seen, slides, strict=True)]
+    shares = [float(found.exact.mean()) for found in seen]
+    alike = (
+        1 - np.mean(overlaps) <= (1 - MEAN_OVERLAP) / 2
+        and 1 - min(overlaps) <= (1 - WORST_OVERLAP) / 2
+        and np.mean(shares) <= MOST
+    )
+    change = None
+    if alike:  # else tiles that only the cascade keeps would be read for nothing
+        pairs = zip(seen, slides, strict=True)
+        change = max(abs(slide.probability(found.kept) - slide.probability(slide.kept)) for found, slide in pairs)
+    return Trust(
+        admitted=change is not None and change <= PROBABILITY / 2,
+        margin=cascade.margin,
+        slides=len(slides),
+        overlap=float(np.mean(overlaps)),
+        overlap_worst=min(overlaps),
+        delta_probability=change,
+        share=float(np.mean(shares)),
+        share_worst=max(shares),
+    )
