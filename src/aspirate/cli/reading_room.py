@@ -26,7 +26,7 @@ def serve(
         bool, typer.Option("--file-names", help="Show names of bare slide files, which may be patients'.")
     ] = False,
 ) -> None:
-    """The reading room: slides, evidence, blind readings and annotations in a browser."""
+    """The reading room, in a browser: slides, evidence, readings."""
     from aspirate.viewer.accounts import read_accounts
     from aspirate.viewer.desk import Desk
     from aspirate.viewer.places import find
@@ -53,7 +53,7 @@ def reader(
     name: Annotated[str, typer.Argument(help="As it will stand in readers.csv.")],
     admin: Annotated[bool, typer.Option("--admin", help="May look before reading, and export readings.")] = False,
 ) -> None:
-    """Add a reader of the reading room, or change the password of one."""
+    """Add a reader of the reading room, or change a password."""
     from aspirate.viewer.accounts import set_account
 
     password = typer.prompt("password", hide_input=True, confirmation_prompt=True)
