@@ -157,7 +157,7 @@ def test_scores_that_do_not_reproduce_are_refused_with_the_difference(folder: Pa
     edit(folder, change)
     told = r"informativeness does not reproduce its reference scores \(largest difference 0\.5, allowed 0\.01\)"
     with pytest.raises(AspirateError, match=told):
-        load_bundle(folder)
+        load_model(folder)
 
 
 def test_the_last_rounding_does_not_matter(folder: Path) -> None:
@@ -165,13 +165,13 @@ def test_the_last_rounding_does_not_matter(folder: Path) -> None:
         note["reference"]["informativeness"][3] += 0.005
 
     edit(folder, change)
-    assert load_bundle(folder).confident == 0.123456789
+    assert load_model(folder).bundle.confident == 0.123456789
 
 
 def test_other_reference_tiles_are_refused(folder: Path) -> None:
     np.save(folder / "reference.npy", REFERENCE // 8)
     with pytest.raises(AspirateError, match="does not reproduce its reference scores"):
-        load_bundle(folder)
+        load_model(folder)
 
 
 @pytest.mark.parametrize("what", ["reference", "sha256", "recipe", "cuts", "calibration", "outputs", "mpp_range"])
@@ -252,7 +252,7 @@ def test_a_prediction_by_hand(made: Path, tmp_path: Path) -> None:
     count = min(5, max(int(confident.sum()), 6))
     best = np.argsort(-p, kind="stable")[:count]
     f = float(g[best].astype(float).mean())
-    found = Model(load_bundle(made)).predict(tmp_path / "a.png", mpp=0.25)
+    found = Model(load_bundle(made), "torch").predict(tmp_path / "a.png", mpp=0.25)
     assert found.score == pytest.approx(f, abs=1e-5)
     assert np.flatnonzero(found.tiles.values["selected"]).tolist() == sorted(best.tolist())
     assert found.prediction.informative_tiles == confident.sum()

@@ -15,6 +15,13 @@ def auc(scores: ArrayLike, positive: ArrayLike) -> float:
     return float((ranks[positive].sum() - n_positive * (n_positive + 1) / 2) / (n_positive * n_negative))
 
 
+def rank_correlation(one: ArrayLike, other: ArrayLike) -> float:
+    """Spearman's: 1 where both put things in the same order; NaN where one does not tell any apart."""
+    a, b = (rankdata(np.asarray(values, float)) - (np.size(values) + 1) / 2 for values in (one, other))
+    spread = np.sqrt((a**2).sum() * (b**2).sum())
+    return float((a * b).sum() / spread) if spread else float("nan")
+
+
 def concordance(scores: ArrayLike, ranks: ArrayLike) -> float:
     """The same for ordered labels: over all pairs of different rank, the share put in order; NaN without a pair."""
     scores, ranks = np.asarray(scores, float), np.asarray(ranks)

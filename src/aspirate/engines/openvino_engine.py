@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from aspirate.engines.cache import cpu, fingerprint, keep_bytes, kept_bytes
-from aspirate.engines.machine import ISA_VARIABLE, this_machine, threads
+from aspirate.engines.machine import ISA_VARIABLE, this_machine
 from aspirate.nn.fingerprint import tensors_sha256
 from aspirate.nn.folding import folded
 from aspirate.nn.quantised import Range, quantised
@@ -70,7 +70,7 @@ class OpenVinoEngine:
         settings = {
             "INFERENCE_PRECISION_HINT": HINTS[self.precision],
             "PERFORMANCE_HINT": "LATENCY",  # one batch at a time, on all threads
-            "INFERENCE_NUM_THREADS": threads(),
+            "INFERENCE_NUM_THREADS": torch.get_num_threads(),
             "ENABLE_CPU_PINNING": False,  # several processes would sit on the same core
         }
         isa = os.environ.get(ISA_VARIABLE)

@@ -10,7 +10,7 @@ README.md                     the model card
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -169,16 +169,18 @@ def _reference(folder: Path, recipe: Recipe, note: dict[str, Any]) -> Reference:
 
 def _net(folder: Path, name: str, recipe: Recipe, note: dict[str, Any]) -> TileNet:
     encoder = getattr(recipe, name).encoder
-    return _filled(
-        TileNet(encoder, recipe.side_px, note["outputs"] if name == "malignancy" else 1), encoder, folder, name, note
-    )
+    with torch.device("meta"):  # its weights come from disk
+        net = TileNet(encoder, recipe.side_px, note["outputs"] if name == "malignancy" else 1)
+    return _filled(net, encoder, folder, name, note)
 
 
 def _scout(folder: Path, recipe: Recipe, note: dict[str, Any]) -> TileNet | None:
     """Bundles made before there were scouts have none."""
     if not (note.get("cascade") or {}).get("admitted"):
         return None
-    return _filled(TileNet(SCOUT, recipe.side_px // recipe.scout.shrink), SCOUT, folder, SCOUT, note)
+    with torch.device("meta"):
+        net = TileNet(SCOUT, recipe.side_px // recipe.scout.shrink)
+    return _filled(net, SCOUT, folder, SCOUT, note)
 
 
 def _filled(net: TileNet, encoder: str, folder: Path, name: str, note: dict[str, Any]) -> TileNet:
@@ -197,6 +199,7 @@ def model_card(bundle: Bundle, admissions: tuple[Admission, ...]) -> str:
     recipe, figures = bundle.recipe, bundle.figures
     rows = "\n".join(f"| {name} | {value:.4g} |" for name, value in figures.items())
     low, high = bundle.mpp_range
+    precisions = "\n".join(f"* {admission.precision}: {admission.why}." for admission in admissions)
     return f"""# Model card
 
 **Research use only. Not for diagnosis.**
@@ -216,6 +219,10 @@ Two nets of Aspirate {__version__}: one finds tiles with follicular cells, one s
 | figure (validation slides) | value |
 |---|---|
 {rows}
+
+Other precisions than fp32, on the reference tiles of this bundle; one that is not admitted is used only if asked for:
+
+{precisions}
 
 The figures are of slides that chose the best epoch, so they flatter the model; measure it on slides of your own.
 """

@@ -13,18 +13,17 @@ from aspirate.core.progress import Advance, silent
 from aspirate.core.records import SlideEntry
 from aspirate.core.tile_file import TileTable
 from aspirate.engines.engine import Engine
-from aspirate.engines.torch_engine import TorchEngine
 from aspirate.slides.reader import open_slide
 from aspirate.slides.slide import Slide
 from aspirate.stages.cascade import Looked
 from aspirate.stages.informativeness import sigmoid
-from aspirate.stages.scout import CELLS_AT_ONCE
 from aspirate.stages.selection import tile_weights
 from aspirate.stages.slide_score import Adequacy, adequacy, bethesda_of, slide_score
 from aspirate.workflow.bundle import Bundle, load_bundle
 from aspirate.workflow.cascade import Cascade, Seen, cells_of, seen_whole
 from aspirate.workflow.opinion import Opinion, prediction_of
-from aspirate.workflow.screen import score_tiles
+from aspirate.workflow.scorers import scorers_for
+from aspirate.workflow.screen import score_cells, score_tiles
 
 SCOUTING = 0.5
 """Of the time that a slide takes, for whoever watches."""
@@ -69,13 +68,15 @@ class SlideResult:
 
 
 class Model:
-    """A loaded bundle, ready to be asked."""
+    """A loaded bundle that reproduced its reference scores, ready to be asked."""
 
-    def __init__(self, bundle: Bundle) -> None:
+    def __init__(self, bundle: Bundle, engine: str = "auto") -> None:
+        """`engine` is one of `engines.choice.CHOICES`; `notes` say what a person should know about what was taken."""
         self.bundle = bundle
-        self._informativeness = TorchEngine(bundle.informativeness)
-        self._malignancy = TorchEngine(bundle.malignancy)
-        self._scout = None if bundle.scout is None else TorchEngine(bundle.scout, batch=CELLS_AT_ONCE)
+        scorers = scorers_for(bundle, engine)
+        self.engine, self.notes = scorers.name, scorers.notes
+        self._informativeness, self._malignancy = scorers.informativeness, scorers.malignancy
+        self._scout = scorers.scout
 
     def predict(
         self,
@@ -117,7 +118,7 @@ class Model:
             logits = score_tiles(slide, grid, self._informativeness, advance=advance)
             return seen_whole(sigmoid(logits).astype(np.float32), confident, selection)
         cells = cells_of(grid, self.bundle.recipe.scout.shrink)
-        scouted = score_tiles(slide, cells, scout, advance=lambda part: advance(part * SCOUTING))
+        scouted = score_cells(slide, cells, scout, advance=lambda part: advance(part * SCOUTING))
         cascade = Cascade(self.bundle.trust.margin, confident, selection)
         seen = cascade.see(scouted, lambda tiles: score_tiles(slide, grid, self._informativeness, tiles))
         advance(1 - SCOUTING)
@@ -132,5 +133,5 @@ class Model:
             )
 
 
-def load_model(folder: str | Path) -> Model:
-    return Model(load_bundle(folder))
+def load_model(folder: str | Path, engine: str = "auto") -> Model:
+    return Model(load_bundle(folder), engine)

@@ -1,0 +1,105 @@
+"""Which precisions may score a model unasked: those that agree with fp32 on the model's own reference tiles.
+
+The order of the tiles must stay, for both nets (Spearman's rank correlation with fp32 at least 0.999), and so must the
+probability of the slide that the reference tiles would make together, each counting as far as it is informative:
+
+    P = calibration(f),   f = Σ u·g / Σ u,   u = σ(r);     |P − P of fp32| ≤ 0.01
+
+Weights instead of a selection, because among so few tiles a single one that changed sides would weigh too much.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aspirate.core.ranking import rank_correlation
+from aspirate.engines.choice import engine_for
+from aspirate.engines.machine import this_machine
+from aspirate.nn.fingerprint import tensors_sha256
+from aspirate.nn.quantised import Range, ranges_of
+from aspirate.nn.tile_net import TileNet
+from aspirate.stages.calibration import Calibration
+from aspirate.stages.informativeness import sigmoid
+from aspirate.stages.slide_score import slide_score
+
+RANK_CORRELATION = 0.999
+DELTA_PROBABILITY = 0.01
+EXAMINED = ("bf16", "int8")
+"""fp32 is what the others are measured against."""
+
+Scores = Mapping[str, NDArray[np.floating]]
+"""Of the reference tiles, by net."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """One precision before the reference tiles, as it stands in `model.json`."""
+
+    precision: str
+    admitted: bool
+    why: str
+    """In words."""
+    rank_correlation: dict[str, float] = field(default_factory=dict)
+    """By net; empty where the machine that made the bundle could not try it."""
+    difference: dict[str, float] = field(default_factory=dict)
+    """The largest, in logits, by net."""
+    delta_probability: float | None = None
+    ranges: dict[str, list[Range]] = field(default_factory=dict)
+    """Of int8, by net: what came into each layer on the first half of the reference tiles."""
+
+    @classmethod
+    def read(cls, note: Mapping[str, Any]) -> "Admission":
+        ranges = {net: [(float(low), float(high)) for low, high in all_] for net, all_ in note["ranges"].items()}
+        return cls(**{**note, "ranges": ranges})
+
+    def allowed(self, net: str) -> float:
+        """How far a score may be off when the model is loaded on another machine."""
+        return 2 * self.difference.get(net, np.inf)
+
+
+def slide_probability(scores: Scores, calibration: Calibration) -> float:
+    """Of the slide that the reference tiles would make."""
+    u = sigmoid(np.asarray(scores["informativeness"], np.float32))
+    return float(calibration.probability(slide_score(scores["malignancy"], np.maximum(u, 1e-6))))
+
+
+def examine(
+    nets: Mapping[str, TileNet], tiles: NDArray[np.uint8], exact: Scores, calibration: Calibration
+) -> tuple[Admission, ...]:
+    """Every precision but fp32; `exact` are the scores in fp32."""
+    return tuple(_examined(precision, nets, tiles, exact, calibration) for precision in EXAMINED)
+
+
+def _examined(
+    precision: str, nets: Mapping[str, TileNet], tiles: NDArray[np.uint8], exact: Scores, calibration: Calibration
+) -> Admission:
+    if precision not in this_machine().speeds:
+        return Admission(precision, False, "not tried: the machine that made this bundle does not have it")
+    seen = tiles[: max(1, len(tiles) // 2)]  # the other half shows whether these ranges hold for tiles not seen
+    ranges = {name: ranges_of(net, seen) for name, net in nets.items()} if precision == "int8" else {}
+    found = {
+        name: engine_for(
+            net, f"openvino-{precision}", ranges=ranges.get(name), fingerprint=tensors_sha256(net.state_dict())
+        ).score(tiles)
+        for name, net in nets.items()
+    }
+    return judged(precision, exact, found, calibration, ranges)
+
+
+def judged(
+    precision: str, exact: Scores, found: Scores, calibration: Calibration, ranges: dict[str, list[Range]]
+) -> Admission:
+    """The verdict, from scores alone."""
+    correlation = {name: round(rank_correlation(exact[name], found[name]), 6) for name in exact}
+    difference = {name: float(f"{np.abs(found[name] - exact[name]).max():.3g}") for name in exact}
+    delta = abs(slide_probability(found, calibration) - slide_probability(exact, calibration))
+    admitted = all(value >= RANK_CORRELATION for value in correlation.values()) and delta <= DELTA_PROBABILITY
+    evidence = (
+        f"rank correlation {', '.join(f'{value:.4f}' for value in correlation.values())} with fp32 (at least "
+        f"{RANK_CORRELATION:g}), slide probability off by {delta:.4f} (at most {DELTA_PROBABILITY:g})"
+    )
+    why = f"{'admitted' if admitted else 'not admitted'}: {evidence}"
+    return Admission(precision, admitted, why, correlation, difference, float(f"{delta:.3g}"), ranges)
