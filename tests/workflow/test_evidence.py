@@ -20,10 +20,11 @@ from aspirate.slides.image import ImageSlide
 from aspirate.slides.reader import open_slide
 from aspirate.slides.slide import Slide
 from aspirate.stages.calibration import Calibration
+from aspirate.stages.cascade import Looked
 from aspirate.workflow.bundle import Bundle
 from aspirate.workflow.charts import HISTOGRAM_HEIGHT, WIDTH, histogram, score_axis
 from aspirate.workflow.evidence import EvidencePaths, write_evidence
-from aspirate.workflow.heat_map import LEGEND_PX, colours, heat_map_px, overlay, value_image
+from aspirate.workflow.heat_map import LEGEND_PX, Legend, colours, heat_map_px, heat_over, overlay, value_image
 from aspirate.workflow.predict import SlideResult
 from aspirate.workflow.recipe import Recipe
 from aspirate.workflow.sheet import group_outlines, percent, ranked, verdict_of
@@ -291,3 +292,46 @@ def test_a_sheet_of_noise_stays_small(tmp_path: Path, bundle: Bundle) -> None:
     shown = html.count('alt="tile ')
     assert 15 < shown < 100
     assert f"The first {shown} of 100 kept tiles; {100 - shown} more" in html
+
+
+def test_what_the_scout_guessed_is_half_as_opaque_as_what_was_looked_at(tiles: TileTable) -> None:
+    thumbnail = np.full((SIZE.height, SIZE.width, 3), 230, np.uint8)
+    exact = np.arange(len(GRID)) != WARM
+    guessed = replace(tiles, values={**tiles.values, "exact": exact})
+    cold = overlay(thumbnail, np.zeros((SIZE.height, SIZE.width))).astype(float)
+    full, faint = (heat_over(thumbnail, each, SIZE).astype(float) for each in (tiles, guessed))
+    (x, y), (u, v) = GRID.corners_px0()[[WARM, HOT]]
+    warm, hot = np.s_[y : y + SIDE, x : x + SIDE], np.s_[v : v + SIDE, u : u + SIDE]
+    np.testing.assert_allclose(faint[warm], (full[warm] + cold[warm]) / 2, atol=1)
+    assert np.abs(full[warm] - faint[warm]).max() > 20
+    np.testing.assert_array_equal(faint[hot], full[hot])
+
+
+def test_the_legend_says_whose_the_faint_tiles_are() -> None:
+    assert len(Legend(0.6, 2, 70, 0.25, looked_at=70).lines) == 2
+    lines = Legend(0.6, 2, 70, 0.25, looked_at=12).lines
+    assert lines[1] == "2 of 70 tiles confident (2.86%)"
+    assert lines[2] == "12 tiles looked at closely; fainter: the scout's guess"
+
+
+def test_the_sheet_says_what_was_looked_at_and_what_the_check_found(
+    slide: Slide, tiles: TileTable, bundle: Bundle, tmp_path: Path
+) -> None:
+    logits = np.where(np.arange(len(GRID)) < 10, 1.0, -np.inf).astype(np.float32)
+    for looked, words in (
+        (None, []),
+        (
+            Looked(logits, audited=32, found=0, rest=60, widened=0),
+            ["10 tiles (14.3%) were looked at closely", "32 tiles were drawn from the last 60", "none of them", "8.9%"],
+        ),
+        (Looked(logits, 32, 2, 60, 1), ["and 2 of them mattered", "The scout did worse here than it should"]),
+        (
+            Looked(np.ones_like(logits), 0, 0, 0, 3),
+            ["Every tile was looked at closely: the scout could not be trusted"],
+        ),
+    ):
+        result = SlideResult(prediction(), tiles, 2, looked)
+        write_evidence(slide, result, bundle, "0" * 64, paths_in(tmp_path), 8)
+        page = (tmp_path / "s.html").read_text(encoding="utf-8").replace("&#39;", "'")
+        assert [word for word in words if word not in page] == []
+        assert ("scout" in page) == bool(words)

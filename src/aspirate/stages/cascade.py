@@ -79,9 +79,15 @@ def too_many(found: int, drawn: int, tolerated: float) -> bool:
 
 
 def look(
-    scouted: NDArray[np.floating], score: Score, keep: Keep, confident: float, margin: float, least: int
+    scouted: NDArray[np.floating],
+    score: Score,
+    keep: Keep,
+    confident: float,
+    margin: float,
+    least: int,
+    checked: bool = True,
 ) -> Looked:
-    """`confident` and `margin` are logits; `least` tiles are looked at in any case."""
+    """`confident` and `margin` are logits; `least` tiles are looked at in any case; `checked` as described above."""
     order = np.argsort(-scouted, kind="stable")
     logits = np.full(len(scouted), -np.inf, np.float32)
 
@@ -103,6 +109,8 @@ def look(
         if reach > count:
             count = min(reach, 2 * count)  # in steps, as the level rises with what is found
             continue
+        if not checked:
+            return Looked(logits, 0, 0, len(scouted) - count, widened)
         near, rest = order[count : count + n], order[count + n :]
         if not len(rest):
             see(near)

@@ -11,7 +11,7 @@ from PIL import Image
 from scipy.ndimage import label
 
 from aspirate.core.tile_file import TileTable, read_tiles
-from aspirate.workflow.heat_map import OPAQUE_FROM, colours
+from aspirate.workflow.heat_map import GUESSED, OPAQUE_FROM, colours, looked_at
 
 TABLES_KEPT = 8
 BINS = 40
@@ -51,18 +51,22 @@ def kept_tiles(table: TileTable) -> list[KeptTile]:
     return tiles
 
 
-def grid_of(table: TileTable) -> NDArray[np.float32]:
-    """Informativeness by row and column of tiles, 0 where there is none."""
+def grid_of(table: TileTable, values: NDArray[np.floating] | None = None) -> NDArray[np.float32]:
+    """Informativeness, or other values, by row and column of tiles; 0 where there is none."""
     columns, rows = (table.corners_px0 // table.side_px0).T
     grid = np.zeros((rows.max(initial=0) + 1, columns.max(initial=0) + 1), np.float32)
-    grid[rows, columns] = table.values["informativeness"]
+    grid[rows, columns] = table.values["informativeness"] if values is None else values
     return grid
 
 
 def heat_map_png(table: TileTable) -> bytes:
-    """One pixel a tile, so that a browser can draw edges where they are; the more opaque the more informative."""
+    """One pixel a tile, so that a browser can draw edges where they are; the more opaque the more informative.
+
+    What a scout guessed is fainter than what was looked at closely.
+    """
     grid = grid_of(table)
-    opacity = np.round(np.clip(grid / OPAQUE_FROM, 0, 1) * 255).astype(np.uint8)
+    strength = grid_of(table, np.where(looked_at(table), 1.0, GUESSED))
+    opacity = np.round(np.clip(grid / OPAQUE_FROM, 0, 1) * strength * 255).astype(np.uint8)
     buffer = BytesIO()
     Image.fromarray(np.dstack([colours(grid), opacity])).save(buffer, "PNG", optimize=True)
     return buffer.getvalue()

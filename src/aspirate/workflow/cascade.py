@@ -48,10 +48,10 @@ class Cascade:
     """Probability from which a tile counts as informative."""
     selection: SelectionSettings
 
-    def see(self, scouted: NDArray[np.float32], score: Score) -> Seen:
+    def see(self, scouted: NDArray[np.float32], score: Score, checked: bool = True) -> Seen:
         """`scouted` are the scout's guesses at all tiles, `score` gives r_φ's logits of some."""
         least = self.selection.tiles if self.selection.mode == "fixed" else self.selection.least
-        looked = look(scouted, score, self._kept, float(logit(self.confident)), self.margin, least)
+        looked = look(scouted, score, self._kept, float(logit(self.confident)), self.margin, least, checked)
         below = np.nextafter(np.float32(self.confident), np.float32(0))
         guessed = np.minimum(sigmoid(scouted).astype(np.float32), below)
         informativeness = np.where(looked.at, sigmoid(looked.logits).astype(np.float32), guessed)

@@ -11,7 +11,7 @@ from aspirate.core.tile_file import TileTable
 from aspirate.slides.geojson import write_geojson
 from aspirate.slides.slide import Slide
 from aspirate.workflow.bundle import Bundle
-from aspirate.workflow.heat_map import Legend, draw_heat_map, heat_map_px
+from aspirate.workflow.heat_map import Legend, draw_heat_map, heat_map_px, looked_at
 from aspirate.workflow.predict import SlideResult
 from aspirate.workflow.sheet import jpeg, ranked, sheet, shrunk
 
@@ -35,7 +35,8 @@ def write_evidence(
     """Everything of one slide but its scores; at most `most_tiles` tiles are shown on its sheet."""
     tiles = result.tiles
     overview = slide.thumbnail(heat_map_px(tiles.side_px0, slide.size_px0))
-    legend = Legend(bundle.confident, result.prediction.informative_tiles or 0, len(tiles), tiles.slide_mpp)
+    confident = result.prediction.informative_tiles or 0
+    legend = Legend(bundle.confident, confident, len(tiles), tiles.slide_mpp, int(looked_at(tiles).sum()))
     with atomic_path(paths.heat_map) as part:
         draw_heat_map(overview, tiles, slide.size_px0, legend).save(part, "PNG")
     write_geojson(paths.geojson, tile_annotations(tiles), slide.bounds_px0, "tile")

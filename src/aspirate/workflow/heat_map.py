@@ -4,6 +4,7 @@ Glass is black and whatever is stained is grey, so that a few small tiles among 
 tile of informativeness 0 leaves the slide as it is; from there on its colour comes from a table whose lightness rises
 evenly, laid over the slide the more opaquely the higher it is, with stained places darker within it. Every pixel takes
 the colour of the one tile that holds its centre: tile edges are exact, neighbours neither overlap nor leave a gap.
+Where a scout guessed and r_φ did not look, colours are fainter, and the legend says so.
 """
 
 from dataclasses import dataclass
@@ -25,9 +26,11 @@ GREYS = 32
 """So few, because the noise of glass is no information and costs megabytes in a PNG."""
 OPAQUE_FROM = 0.5
 """Informativeness from which a tile hides the grey beneath; below, the more faintly the nearer to 0."""
+GUESSED = 0.5
+"""Opacity of what the scout guessed, relative to what was looked at closely."""
 SHADE = 0.35
 """How much darker a tile's colour is where the slide is stained most."""
-LEGEND_PX = 64
+LEGEND_PX, LINE_PX = 64, 20
 
 _STOPS: tuple[tuple[float, tuple[int, int, int]], ...] = (
     (0.0, (20, 14, 60)),
@@ -72,14 +75,28 @@ def value_image(
     return np.where(inside, grid[np.minimum(y, grid.shape[0] - 1)][:, np.minimum(x, grid.shape[1] - 1)], 0.0)
 
 
-def overlay(thumbnail: RgbArray, heat: NDArray[np.floating]) -> RgbArray:
-    """The slide as in dark field with colours laid over it; both have the same height and width."""
+def looked_at(tiles: TileTable) -> NDArray[np.bool_]:
+    """Tiles that r_φ scored itself; all, where the file does not say."""
+    exact: NDArray[np.bool_] = tiles.values.get("exact", np.ones(len(tiles), bool))
+    return exact
+
+
+def heat_over(thumbnail: RgbArray, tiles: TileTable, size_px0: Size) -> RgbArray:
+    """Informativeness over the slide."""
+    shape = thumbnail.shape[:2]
+    heat = value_image(tiles, tiles.values["informativeness"], size_px0, shape)
+    strength = value_image(tiles, np.where(looked_at(tiles), 1.0, GUESSED), size_px0, shape)
+    return overlay(thumbnail, heat, strength)
+
+
+def overlay(thumbnail: RgbArray, heat: NDArray[np.floating], strength: NDArray[np.floating] | float = 1.0) -> RgbArray:
+    """The slide as in dark field with colours laid over it; all have the same height and width."""
     light = np.asarray(Image.fromarray(thumbnail).convert("L"), np.float64) / 255
     glass = max(float(np.percentile(light, 90)), 0.5)
     stain = np.round(np.clip(1 - light / glass, 0, 1) * (GREYS - 1))[..., None] / (GREYS - 1)
     slide = DARKEST + stain**0.8 * (LIGHTEST - DARKEST)
     colour = colours(heat) * (1 - SHADE * stain)
-    opacity = np.clip(heat / OPAQUE_FROM, 0, 1)[..., None]
+    opacity = (np.clip(heat / OPAQUE_FROM, 0, 1) * strength)[..., None]
     drawn: RgbArray = np.round(slide * (1 - opacity) + colour * opacity).astype(np.uint8)
     return drawn
 
@@ -92,12 +109,24 @@ class Legend:
     confident_tiles: int
     tiles: int
     slide_mpp: float | None
+    looked_at: int
+    """Tiles that r_φ scored itself; a scout guessed at the others."""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        share = self.confident_tiles / max(self.tiles, 1)
+        usual = (
+            f"informativeness; the mark is at {self.confident:.2f}, confident from there on",
+            f"{self.confident_tiles:,} of {self.tiles:,} tiles confident ({share:.2%})",
+        )
+        if self.looked_at == self.tiles:
+            return usual
+        return (*usual, f"{self.looked_at:,} tiles looked at closely; fainter: the scout's guess")
 
 
 def draw_heat_map(thumbnail: RgbArray, tiles: TileTable, size_px0: Size, legend: Legend) -> Image.Image:
     """Slide and colours, and beneath them the scale in numbers."""
-    heat = value_image(tiles, tiles.values["informativeness"], size_px0, thumbnail.shape[:2])
-    return with_legend(overlay(thumbnail, heat), size_px0, legend)
+    return with_legend(heat_over(thumbnail, tiles, size_px0), size_px0, legend)
 
 
 def with_legend(picture: RgbArray, size_px0: Size, legend: Legend) -> Image.Image:
@@ -115,15 +144,9 @@ def with_legend(picture: RgbArray, size_px0: Size, legend: Legend) -> Image.Imag
         draw.text((x, top + tall + 6), f"{value:g}", ink, font, anchor="mt")
     x = left + legend.confident * (wide - 1)
     draw.polygon([(x - 5, top - 8), (x + 5, top - 8), (x, top - 1)], (255, 255, 255))
-    share = legend.confident_tiles / max(legend.tiles, 1)
-    draw.text(
-        (left + wide + 20, top - 2),
-        f"informativeness; the mark is at {legend.confident:.2f}, confident from there on",
-        ink,
-        font,
-    )
-    counts = f"{legend.confident_tiles:,} of {legend.tiles:,} tiles confident ({share:.2%})"
-    draw.text((left + wide + 20, top + 19), counts, ink, font)
+    first = top - 2 if len(legend.lines) < 3 else top - 10
+    for number, line in enumerate(legend.lines):
+        draw.text((left + wide + 20, first + number * LINE_PX), line, ink, font)
     if legend.slide_mpp is not None:
         _scale_bar(draw, page.size, width / size_px0.width, legend.slide_mpp, font)
     return page

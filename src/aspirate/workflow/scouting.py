@@ -19,7 +19,7 @@ from aspirate.stages.selection import tile_weights
 from aspirate.stages.slide_score import slide_score
 from aspirate.workflow.cascade import cells_of
 from aspirate.workflow.first_stage import FirstStage, shown_on
-from aspirate.workflow.screen import score_tiles
+from aspirate.workflow.screen import score_cells, score_tiles
 from aspirate.workflow.second_stage import Proposed
 from aspirate.workflow.trust import HeldSlide, Trust, decide
 
@@ -93,7 +93,7 @@ class ScoutTraining:
         if not path.exists():
             with open_slide(entry.path, mpp=entry.mpp, name=entry.slide_id) as slide:
                 cells = cells_of(self.first.grid(slide.size_px0, entry), self.recipe.scout.shrink)
-                guesses = score_tiles(slide, cells, engine)
+                guesses = score_cells(slide, cells, engine)
             with atomic_path(path) as part, part.open("wb") as file:
                 np.save(file, guesses)
         scouted: NDArray[np.float32] = np.load(path, allow_pickle=False)

@@ -21,9 +21,10 @@ from aspirate.core.labels import BETHESDA_NAMES
 from aspirate.core.predictions import Prediction
 from aspirate.core.tile_file import TileTable
 from aspirate.slides.slide import RgbArray, Slide
+from aspirate.stages.cascade import Looked
 from aspirate.workflow.bundle import Bundle
 from aspirate.workflow.charts import ScoreAxis, histogram, score_axis
-from aspirate.workflow.heat_map import css_colours, overlay, value_image
+from aspirate.workflow.heat_map import css_colours, heat_over
 from aspirate.workflow.predict import SlideResult
 
 SHEET_BYTES = 2_000_000
@@ -100,7 +101,7 @@ def sheet(
         cuts = sorted(bundle.cuts.get("S", ()))
         axis = score_axis(prediction.score, bundle.threshold, cuts, tiles.values["malignancy"][order])
     small = shrunk(overview, MAP_PX)
-    heat = overlay(small, value_image(tiles, tiles.values["informativeness"], slide.size_px0, small.shape[:2]))
+    heat = heat_over(small, tiles, slide.size_px0)
     scale = small.shape[1] / slide.size_px0.width
     cards = _cards(slide, tiles, order[:most_tiles], bundle.confident, axis, scale)
     outlines, more_groups = group_outlines(tiles, bundle.confident, scale, order[: len(cards)])
@@ -124,6 +125,7 @@ def sheet(
         cards=cards,
         kept=len(order),
         confident=bundle.confident,
+        cascade=cascade_words(result.looked),
         facts=_facts(slide, tiles),
         method=prediction.method,
         model_sha256=model_sha256,
@@ -162,6 +164,21 @@ def verdict_of(prediction: Prediction, groups: int, bundle: Bundle, tiles: int) 
         f"threshold, {bundle.threshold:.3f}: the model calls it {'malignant' if malignant else 'benign'}.",
         category="" if category is None else f"TBS {category}",
         category_name="" if category is None else BETHESDA_NAMES[category],
+    )
+
+
+def cascade_words(looked: Looked | None) -> str:
+    """What was looked at closely, and what the slide's own check of the scout says of the rest."""
+    if looked is None:
+        return ""
+    if not looked.rest:
+        return "Every tile was looked at closely: the scout could not be trusted on this slide."
+    widened = " The scout did worse here than it should, so more was looked at." if looked.widened else ""
+    return (
+        f"{looked.at.sum():,} tiles ({looked.share:.1%}) were looked at closely; the others, drawn fainter, are the "
+        f"scout's guess and never counted.{widened} To check it, {looked.audited:,} tiles were drawn from the last "
+        f"{looked.rest:,} on its list, and {looked.found or 'none'} of them mattered: with 95 % confidence at most "
+        f"{looked.missed_at_most:.1%} of that list do."
     )
 
 

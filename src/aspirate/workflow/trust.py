@@ -1,7 +1,8 @@
 """How far a scout may be trusted: decided on validation slides, where r_φ has looked at every tile.
 
-The cascade runs on each of them as it would on a new slide, with ever larger margins δ. The smallest is taken at which
-half of the error that is promised is not exceeded, since validation slides are few:
+The cascade runs on each of them as it would on a new slide, but for the check that follows, with ever larger margins δ:
+the check shall find nothing on such slides, and on a small one it would see a good part of all tiles. The smallest
+margin is taken at which half of the error that is promised is not exceeded, since validation slides are few:
 
                                             promised         on validation slides
     overlap, mean over slides               ≥ 0.98           ≥ 0.99
@@ -23,7 +24,7 @@ from aspirate.workflow.cascade import Cascade
 
 MEAN_OVERLAP, WORST_OVERLAP, PROBABILITY = 0.98, 0.95, 0.01
 """Promised."""
-MARGINS = tuple(np.arange(0.5, 12.5, 0.5).tolist())
+MARGINS = tuple(np.arange(0.25, 12.25, 0.25).tolist())
 MOST = 0.5
 """Share of tiles looked at beyond which a scout is not worth it."""
 
@@ -52,8 +53,9 @@ class Trust:
     delta_probability: float | None
     """Of the worst slide; None where the overlap was too small to go on."""
     share: float
-    """Of tiles that r_φ looked at, mean over slides,"""
+    """Of tiles that r_φ looked at, for the check too; mean over slides,"""
     share_worst: float
+    """and of the worst."""
 
     @property
     def sentence(self) -> str:
@@ -84,9 +86,9 @@ def decide(slides: Sequence[HeldSlide], confident: float, selection: SelectionSe
 
 
 def _tried(slides: Sequence[HeldSlide], cascade: Cascade) -> Trust:
-    seen = [cascade.see(slide.scouted, lambda tiles, slide=slide: slide.logits[tiles]) for slide in slides]  # type: ignore[misc]
+    seen = [cascade.see(slide.scouted, slide.logits.__getitem__, checked=False) for slide in slides]
     overlaps = [overlap(found.kept, slide.kept) for found, slide in zip(seen, slides, strict=True)]
-    shares = [float(found.exact.mean()) for found in seen]
+    shares = [float(cascade.see(slide.scouted, slide.logits.__getitem__).exact.mean()) for slide in slides]
     alike = (
         1 - np.mean(overlaps) <= (1 - MEAN_OVERLAP) / 2
         and 1 - min(overlaps) <= (1 - WORST_OVERLAP) / 2
