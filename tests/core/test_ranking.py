@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import spearmanr
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from aspirate.core.ranking import auc, average_precision, concordance
+from aspirate.core.ranking import auc, average_precision, concordance, rank_correlation
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=2, max_size=60))
@@ -36,3 +37,12 @@ def test_for_two_ranks_concordance_is_auc() -> None:
     rng = np.random.default_rng(0)
     scores, y = rng.normal(size=50), rng.integers(0, 2, 50)
     assert concordance(scores, y) == pytest.approx(auc(scores, y))
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=2, max_size=60))
+def test_rank_correlation_equals_scipy_with_ties(pairs: list[tuple[int, int]]) -> None:
+    one, other = np.array(pairs).T
+    if len(set(one)) == 1 or len(set(other)) == 1:
+        assert np.isnan(rank_correlation(one, other))
+    else:
+        assert rank_correlation(one, other) == pytest.approx(spearmanr(one, other).statistic)

@@ -134,7 +134,7 @@ def test_stage_1_of_another_run_is_taken_over(
 
 def test_the_model_says_of_a_slide_what_the_training_said(whole: tuple[Path, TrainSummary], cohort: Path) -> None:
     run, _ = whole
-    model = Model(load_bundle(run / "model"))
+    model = Model(load_bundle(run / "model"), "torch")
     entries = {e.slide_id: e for e in Cohort.read(cohort).entries}
     for row in rows(run)[:3]:
         found = model.predict(entries[row["slide_id"]], exact=True)
@@ -151,7 +151,7 @@ def test_tiles_may_count_by_their_informativeness(
     run = tmp_path / "run"
     train(cohort, recipe(selection__weights="informativeness"), run)
     assert results(run)["predictions.csv"] != results(whole[0])["predictions.csv"]
-    model, row = Model(load_bundle(run / "model")), rows(run)[0]
+    model, row = Model(load_bundle(run / "model"), "torch"), rows(run)[0]
     entry = next(e for e in Cohort.read(cohort).entries if e.slide_id == row["slide_id"])
     found = model.predict(entry, exact=True)
     values = found.tiles.values

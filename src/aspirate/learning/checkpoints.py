@@ -52,7 +52,7 @@ def stored_sha256(path: Path) -> str:
                 file.seek(8 + length + begin)
                 for start in range(begin, end, PART_BYTES):
                     digest.update(file.read(min(PART_BYTES, end - start)))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, OverflowError, MemoryError, KeyError, TypeError) as error:
         raise AspirateError(f"{path}: not a readable safetensors file ({error}); copy or train it again") from error
     return digest.hexdigest()
 

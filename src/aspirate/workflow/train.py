@@ -15,13 +15,14 @@ from aspirate.core.ranking import auc
 from aspirate.core.records import SlideEntry
 from aspirate.core.store import write_json
 from aspirate.core.tile_file import read_tiles
+from aspirate.engines.choice import engine_for
 from aspirate.evaluation.splits import Split, choose_holdout
 from aspirate.learning.device import choose_compute
 from aspirate.slides.cohort import Cohort
 from aspirate.slides.doctor import examine
 from aspirate.slides.examination import Examination
 from aspirate.stages.calibration import decision_threshold, fit_calibration
-from aspirate.stages.informativeness import Informativeness
+from aspirate.stages.informativeness import DRAWN, Informativeness
 from aspirate.stages.slide_score import adequacy
 from aspirate.workflow.bundle import Bundle, save_bundle
 from aspirate.workflow.first_stage import FirstStage, Slides
@@ -31,7 +32,8 @@ from aspirate.workflow.run_folder import RunFolder, cohort_fingerprint
 from aspirate.workflow.scouting import ScoutTraining
 from aspirate.workflow.second_stage import Proposed
 
-REFERENCE_TILES = 32
+REFERENCE_TILES, REFERENCE_SLIDES = 96, 12
+"""At most; enough to tell whether the order of tiles stays, and 5 MB at 128 px."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ class _Training:
             scout=scout.net if scout and trust and trust.admitted else None,
             trust=trust,
         )
-        save_bundle(self.folder.model, bundle, self.reference(validation))
+        save_bundle(self.folder.model, bundle, self.reference(informativeness, validation))
         predictions = [self.prediction(bundle, entry, scores[entry.slide_id]) for entry in validation]
         predictions += [Prediction(s, status="failed", error=why) for s, why in sorted(self.slides.failures.items())]
         write_predictions(self.folder.predictions, predictions)
@@ -146,9 +148,21 @@ class _Training:
         enough = adequacy(confident, table.corners_px0, table.side_px0, self.recipe.adequacy)
         return judged(bundle, entry, score, enough, fold="validation")
 
-    def reference(self, validation: list[SlideEntry]) -> NDArray[np.uint8]:
-        """A few kept tiles of every validation slide in turn."""
-        stacks = [self.first.kept(entry) for entry in validation]
+    def reference(self, informativeness: Informativeness, validation: list[SlideEntry]) -> NDArray[np.uint8]:
+        """Of validation slides in turn a kept tile and a drawn one, which is rarely informative."""
+        slides = validation[:REFERENCE_SLIDES]
+        count = max(1, REFERENCE_TILES // (2 * len(slides)))
+        engine = engine_for(informativeness.net)
+        stacks = []
+        for entry in slides:
+            kept, drawn = self.first.kept(entry), self.first.bank.stack(f"{entry.slide_id}.{DRAWN}")
+            stacks.append(kept[np.unique(np.linspace(0, len(kept) - 1, count).astype(int))])
+            stacks.append(drawn[spread(engine.score(drawn), count)])
         turns = max(map(len, stacks))
-        tiles = [stack[turn] for turn in range(turns) for stack in stacks if turn < len(stack)]
-        return np.stack(tiles[:REFERENCE_TILES])
+        return np.stack([stack[turn] for turn in range(turns) for stack in stacks if turn < len(stack)])
+
+
+def spread(scores: NDArray[np.float32], count: int) -> NDArray[np.int64]:
+    """At most so many rows, evenly over the range of scores: the many that are almost equal have no order to keep."""
+    wanted = np.linspace(scores.min(), scores.max(), count)
+    return np.unique(np.abs(scores[None] - wanted[:, None]).argmin(1))
