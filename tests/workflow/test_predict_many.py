@@ -26,8 +26,9 @@ from aspirate.slides.geojson import read_geojson
 from aspirate.stages.calibration import Calibration
 from aspirate.workflow.bundle import Bundle
 from aspirate.workflow.predict import Model, SlideResult, load_model
-from aspirate.workflow.predict_many import PredictFolder, PredictSettings, entries_at, predict_many
+from aspirate.workflow.predict_many import entries_at, predict_many
 from aspirate.workflow.recipe import Recipe
+from aspirate.workflow.slide_job import PredictFolder, PredictSettings
 
 SIDE = 32
 PX_PER_CM = 40_000
@@ -98,11 +99,12 @@ class CountingModel(Model):
         any_resolution: bool = False,
         advance: Advance = silent,
         informativeness: NDArray[np.float32] | None = None,
+        exact: bool = False,
     ) -> SlideResult:
         assert isinstance(slide, SlideEntry)
         self.asked.append(slide.slide_id)
         self.before(slide)
-        return super().predict(slide, mpp, any_resolution, advance, informativeness)
+        return super().predict(slide, mpp, any_resolution, advance, informativeness, exact)
 
 
 @pytest.fixture
@@ -183,7 +185,7 @@ def test_an_error_nobody_foresaw_is_a_row_too_and_leaves_nothing_half_made(
     def broken(*args: object) -> None:
         raise ZeroDivisionError("by nothing")
 
-    monkeypatch.setattr("aspirate.workflow.predict_many.write_evidence", broken)
+    monkeypatch.setattr("aspirate.workflow.slide_job.write_evidence", broken)
     summary = predict_many(model, entries[:1], tmp_path / "out")
     assert summary.failures == {"slide 1": "slide 1: ZeroDivisionError: by nothing"}
     assert not list((tmp_path / "out" / "tiles").iterdir())

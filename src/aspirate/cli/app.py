@@ -1,6 +1,5 @@
 """Commands. Each imports what it needs when it runs, so that help answers at once."""
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,6 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aspirate import __version__
+from aspirate.cli.bench_slide import bench_slide
+from aspirate.cli.crew import (
+    GpusOfUnit,
+    On,
+    SlidesAtOnce,
+    ThreadsOfSlide,
+    ThreadsOfUnit,
+    UnitsAtOnce,
+    cores,
+    crew_for_slides,
+    crew_for_units,
+)
 from aspirate.cli.display import err, out, progress, show_figures
 from aspirate.cli.ppi import ppi
 from aspirate.cli.reading_room import bench_serve, reader, serve
@@ -48,11 +59,6 @@ def main() -> None:
         raise
 
 
-def cores() -> int:
-    """Those this process may use, not those the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _show_version(wanted: bool) -> None:
     if wanted:
         out.print(f"aspirate {__version__}")
@@ -73,7 +79,7 @@ def demo(
     folder: Annotated[Path, typer.Option("--out", "-o", help="Where everything goes.")] = Path("demo"),
     workers: Workers = 0,
 ) -> None:
-    """The whole method on a synthetic cohort: trained on part of it, shown on slides it never saw."""
+    """All of it on synthetic slides: train, predict, report. Slides that are predicted were never trained on."""
     from aspirate.workflow.demo import run_demo
 
     summary = run_demo(folder, workers or cores(), progress)
@@ -105,13 +111,13 @@ def synth(
     ] = None,
     workers: Workers = 0,
 ) -> None:
-    """Make a synthetic cohort of thyroid aspirates: slides, labels, annotations, truth."""
+    """Make a synthetic cohort: slides, labels, annotations, truth."""
     from aspirate.core.config import parse_changes
-    from aspirate.synth.settings import SynthSettings
+    from aspirate.synth.settings import SynthSettings, read_size
 
     values: dict[str, object] = {
         "slides": slides,
-        "size": _size(size),
+        "size": read_size(size),
         "seed": seed,
         "mpp": mpp,
         "format": format_,
@@ -121,15 +127,6 @@ def synth(
         "sites": sites,
     }
     _make_cohort(SynthSettings.of(values | parse_changes(changes or []), source="synth"), folder, workers)
-
-
-def _size(text: str) -> tuple[int, int]:
-    from aspirate.core.errors import ConfigError
-
-    width, _, height = text.lower().replace("×", "x").partition("x")
-    if not (width.isdecimal() and height.isdecimal()):
-        raise ConfigError(f"--size {text}: expected width and height in pixels, as 8192x8192")
-    return int(width), int(height)
 
 
 def _make_cohort(settings: "SynthSettings", folder: Path, workers: int) -> None:
@@ -157,7 +154,7 @@ def doctor(
         Path | None, typer.Option(help="Write one HTML page with overviews, tiles and labels to this file.")
     ] = None,
 ) -> None:
-    """Check slides, resolution, labels, leakage and annotations before any hour is spent."""
+    """Check a cohort before any hour is spent on it. Slides, resolution, labels, leakage and annotations."""
     from aspirate.cli.doctor_view import show
     from aspirate.core.store import write_json
     from aspirate.slides.doctor import examine, slides_at
@@ -193,7 +190,7 @@ def train(
         typer.Option("--stage1", metavar="RUN", help="Take stage 1 and its scores from this run on the same cohort."),
     ] = None,
 ) -> None:
-    """Train one model on a train/validation split; the model is RUN/model."""
+    """Train one model, RUN/model, on a train/validation split."""
     from aspirate.core.config import parse_changes
     from aspirate.workflow.recipe import labels_change, load_recipe
     from aspirate.workflow.train import train as train_
@@ -231,8 +228,12 @@ def crossval(
     changes: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting, as malignancy.epochs=5.")
     ] = None,
+    workers: UnitsAtOnce = 0,
+    threads: ThreadsOfUnit = 1,
+    gpus: GpusOfUnit = None,
+    on: On = "local",
 ) -> None:
-    """Every method on every fold: ours with each set of labels, and its rivals, under the same folds and budget."""
+    """Every method on every fold: ours and its rivals. Ours with each set of labels; all with the same budget."""
     from aspirate.cli.grid_view import GridView
     from aspirate.core.config import parse_changes
     from aspirate.evaluation.material import EvaluateSettings
@@ -245,12 +246,13 @@ def crossval(
     view = GridView()
     rows = choose_methods(methods or (), labels or ())
     chosen = load_recipe(recipe, parse_changes(changes or []))
-    plan = Plan(rows, folds, splits, tuple(only or ()))
-    summary = crossval_(cohort, chosen, run, plan, view.stages, view.plan)
+    plan = Plan(rows, folds, splits, tuple(only or ()), threads=threads, gpus=gpus)
+    crew = crew_for_units(on, workers, threads)
+    summary = crossval_(cohort, chosen, run, plan, view.stages, view.plan, crew)
     if curve:
         from aspirate.workflow.learning_curve import learning_curve
 
-        summary.failed |= learning_curve(cohort, chosen, run, view.stages)[1]
+        summary.failed |= learning_curve(cohort, chosen, run, view.stages, plan=plan, executor=crew)[1]
     for name, why in summary.skipped.items():
         err.print(f"skipped {name}: {why}", markup=False)
     for slide_id, why in summary.left_out.items():
@@ -275,13 +277,22 @@ def predict(
     any_resolution: Annotated[
         bool, typer.Option("--any-resolution", help="Also slides coarser than those trained on.")
     ] = False,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Look at every tile closely, not only where the scout says it may matter.")
+    ] = False,
+    workers: SlidesAtOnce = 0,
+    threads: ThreadsOfSlide = 0,
+    on: On = "local",
 ) -> None:
-    """Score slides with a trained model: predictions.csv, heat maps, top-tile sheets, GeoJSON for QuPath."""
+    """Score slides: a table, heat maps, sheets, GeoJSON for QuPath."""
     from aspirate.workflow.predict import load_model
-    from aspirate.workflow.predict_many import PredictSettings, entries_at, predict_many
+    from aspirate.workflow.predict_many import entries_at, predict_many
+    from aspirate.workflow.slide_job import PredictSettings
 
-    settings = PredictSettings(mpp=mpp, any_resolution=any_resolution)
-    summary = predict_many(load_model(model), entries_at(slides), folder, settings, progress)
+    settings = PredictSettings(mpp=mpp, any_resolution=any_resolution, exact=exact)
+    entries = entries_at(slides)
+    crew, each = crew_for_slides(on, workers, threads, len(entries))
+    summary = predict_many(load_model(model), entries, folder, settings, progress, crew, model, each)
     for slide_id, why in summary.failures.items():
         err.print(f"failed {slide_id}: {why}", markup=False)
     out.print(f"{len(summary.predictions)} slides, {len(summary.failures)} failed: {summary.table}")
@@ -316,7 +327,7 @@ def evaluate(
         typer.Option(metavar="METHOD", help="Method to compare with.", show_default="Proposed (U,Y,S), or the first"),
     ] = None,
 ) -> None:
-    """Figures with intervals, comparisons, readers, operating points, and one page with all of it."""
+    """What predictions are worth: intervals, readers, one report."""
     from aspirate.evaluation.material import EvaluateSettings
     from aspirate.workflow.evaluate import Sources
     from aspirate.workflow.evaluate import evaluate as evaluate_
@@ -337,6 +348,7 @@ app.command()(ppi)
 app.command()(serve)
 app.command()(reader)
 bench.command("serve")(bench_serve)
+bench.command("slide")(bench_slide)
 
 
 @bench.command()

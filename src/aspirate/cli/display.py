@@ -45,14 +45,10 @@ err = _console(stderr=True)
 class _Done(ProgressColumn):
     """`12/60 slides`, then the rate."""
 
-    def __init__(self, unit: str) -> None:
-        super().__init__()
-        self.unit = unit
-
     def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        rate = "" if speed is None else f" · {_short(speed)} {self.unit}/s"
-        return Text(f"{_short(task.completed)}/{_short(task.total or 0)} {self.unit}{rate}")
+        unit, speed = task.fields["unit"], task.finished_speed or task.speed
+        rate = "" if speed is None else f" · {_short(speed)} {unit}/s"
+        return Text(f"{_short(task.completed)}/{_short(task.total or 0)} {unit}{rate}")
 
 
 def _short(number: float) -> str:
@@ -63,25 +59,32 @@ def _short(number: float) -> str:
 def progress(what: str, total: float, unit: str) -> Iterator[Bar]:
     """Yields the function to call with the number of units just done."""
     if err.is_terminal:
-        live, bar = live_progress(what, total, unit)
-        with live:
+        with live_bars() as live, bar_on(live, what, total, unit) as bar:
             yield bar
     else:
         yield plain_progress(what, total, unit)
 
 
-def live_progress(what: str, total: float, unit: str) -> tuple[Progress, Bar]:
+def live_bars() -> Progress:
     """For a terminal: to be entered, or shown in a picture of the caller's."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=None),
-        _Done(unit),
+        _Done(),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    live = Progress(*columns, console=err, transient=True)
-    return live, _LiveBar(live, live.add_task(what, total=total), what)
+    return Progress(*columns, console=err, transient=True)
+
+
+@contextmanager
+def bar_on(live: Progress, what: str, total: float, unit: str) -> Iterator[Bar]:
+    task = live.add_task(what, total=total, unit=unit)
+    try:
+        yield _LiveBar(live, task, what)
+    finally:
+        live.remove_task(task)
 
 
 def plain_progress(what: str, total: float, unit: str) -> Bar:

@@ -1,4 +1,4 @@
-"""A cross-validation as a person sees it: methods × folds, and a bar for what is under way."""
+"""A cross-validation as a person sees it: methods × folds, and a bar for each unit under way."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 
-from aspirate.cli.display import err, live_progress, plain_progress
+from aspirate.cli.display import bar_on, err, live_bars, plain_progress
 from aspirate.core.progress import Bar
 from aspirate.workflow.crossval import GridWatch, State
 from aspirate.workflow.methods import Method
@@ -22,6 +22,8 @@ class GridView:
         self.methods: tuple[Method, ...] = ()
         self.folds = 0
         self.states: dict[tuple[str, int], State] = {}
+        self.bars = live_bars()
+        self.live = Live(get_renderable=self.picture, console=err, transient=True, refresh_per_second=4)
 
     def plan(self, methods: tuple[Method, ...], folds: int) -> GridWatch:
         self.methods, self.folds = methods, folds
@@ -41,9 +43,16 @@ class GridView:
         if not err.is_terminal:
             yield plain_progress(what, total, unit)
             return
-        progress, bar = live_progress(what, total, unit)
-        with Live(Group(self.table(), progress), console=err, transient=True, refresh_per_second=4):
-            yield bar
+        self.live.start()  # does nothing where others have
+        try:
+            with bar_on(self.bars, what, total, unit) as bar:
+                yield bar
+        finally:
+            if not self.bars.tasks:
+                self.live.stop()
+
+    def picture(self) -> Group:
+        return Group(self.table(), self.bars)
 
     def table(self) -> Table:
         made = Table(box=None, pad_edge=False, title=f"{self.done} of {len(self.methods) * self.folds} units")

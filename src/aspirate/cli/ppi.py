@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from aspirate.cli.crew import cores
 from aspirate.cli.display import err, out, progress, table
 
 if TYPE_CHECKING:
@@ -43,8 +44,7 @@ def ppi(
     ] = None,
     workers: Annotated[int, typer.Option(min=0, help="Runs at once.", show_default="one per core")] = 0,
 ) -> None:
-    """Bags of CIFAR-10 images with a known share of positive ones: where each method fails, and where ours does."""
-    from aspirate.cli.app import cores
+    """Where each method fails: bags with few or many positive tiles. They are made of CIFAR-10 images."""
     from aspirate.workflow.ppi_methods import choose_trainings
     from aspirate.workflow.ppi_study import PPIS, REPEATS, RUNS_FILE, SPLIT, StudyPlan, load_protocol, runs_of, study
     from aspirate.workflow.ppi_summary import summarise, write_figure, write_summary

@@ -8,23 +8,33 @@ models.json stage1.json crossval.json         cuts and thresholds; stage 1's fig
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from aspirate.core.errors import AspirateError, ConfigError
+from aspirate.core.errors import ConfigError
+from aspirate.core.lock import locked
 from aspirate.core.predictions import Prediction, read_predictions, write_predictions
 from aspirate.core.progress import Stages, silent_stages
-from aspirate.core.store import write_json
+from aspirate.core.store import PROVENANCE_FILE, clear_parts, write_json
 from aspirate.evaluation.splits import Split, choose_folds, folds_of_cohort
 from aspirate.learning.device import choose_compute
-from aspirate.learning.tile_bank import TileBank
 from aspirate.slides.cohort import Cohort
 from aspirate.slides.doctor import examine
 from aspirate.slides.examination import Examination
-from aspirate.slides.shelf import Shelf
-from aspirate.workflow.first_stage import FirstStage, Slides
-from aspirate.workflow.fold import PREDICTIONS_FILE, STAGE_1_FILE, VALIDATION_FILE, Fold, read_unit
+from aspirate.workflow.first_stage import Slides
+from aspirate.workflow.fold import (
+    PREDICTIONS_FILE,
+    STAGE_1_FILE,
+    VALIDATION_FILE,
+    FoldPlan,
+    MethodJob,
+    StageOneJob,
+    fold_at_hand,
+    read_unit,
+)
+from aspirate.workflow.launch import Executor, Here, Needs, Unit
 from aspirate.workflow.methods import METHODS, Method
 from aspirate.workflow.recipe import Recipe
 from aspirate.workflow.run_folder import RunFolder, cohort_fingerprint
@@ -53,9 +63,22 @@ class Plan:
     """The folds to do now, all by default; so several processes may share a run."""
     annotations: float = 1.0
     """The share of them that is learned from."""
+    threads: int = 1
+    """Of each unit, whoever does it: sums are rounded in the order in which threads share them, so a run keeps to one
+    number. Units side by side get more out of a machine than threads within one."""
+    gpus: int | None = None
+    """Of each unit; one where this machine has any, unless told."""
+
+    def needs(self) -> Needs:
+        here = int(choose_compute("fp32").accelerator == "cuda")
+        return Needs(self.threads, UNIT_MEMORY_MB, here if self.gpus is None else self.gpus)
 
 
 EVERYTHING = Plan()
+UNIT_MEMORY_MB = 1000
+"""What a unit of the compact recipe takes; larger ones are found to be so as they go."""
+WRITING_LOCK = ".writing.lock"
+"""Of files that belong to the whole run, where processes share it by folds."""
 
 
 @dataclass(slots=True)
@@ -79,7 +102,24 @@ def crossval(
     plan: Plan = EVERYTHING,
     stages: Stages = silent_stages,
     grid: Grid = unwatched,
+    executor: Executor | None = None,
 ) -> CrossvalSummary:
+    """Units are done one after another in this process where there is no `executor`; their results are the same."""
+    with locked(run, shared=bool(plan.only)), ExitStack() as held:
+        summary, folds = _prepare(cohort_path, recipe, run, plan, stages)
+        for fold in folds if plan.only else ():
+            held.enter_context(locked(fold.folder.root))
+        clear_parts(run)
+        held.callback(fold_at_hand.cache_clear)
+        work = _Work(cohort_path, summary, folds, plan.needs(), grid(summary.methods, summary.folds))
+        work.through(executor or Here(), stages)
+    return summary
+
+
+def _prepare(
+    cohort_path: Path, recipe: Recipe, run: Path, plan: Plan, stages: Stages
+) -> tuple[CrossvalSummary, list[FoldPlan]]:
+    """What can be done, and the folds to do now; the folder is the run's from here on."""
     folder = RunFolder(run)
     cohort = Cohort.read(cohort_path)
     with stages("checking", len(cohort.entries), "slides") as advance:
@@ -90,35 +130,81 @@ def crossval(
     chosen = _splits(folder, cohort, slides, recipe, plan, able)
     if unknown := sorted(set(plan.only) - set(range(len(chosen)))):
         raise ConfigError(f"--fold {unknown[0]}: there are folds 0 to {len(chosen) - 1}")
-    folder.claim(recipe, cohort_fingerprint(cohort, slides.annotations), cohort_path)
-    write_splits(folder.splits, chosen)
+    with locked(run, WRITING_LOCK, wait=True):
+        folder.claim(recipe, cohort_fingerprint(cohort, slides.annotations), cohort_path)
+        write_splits(folder.splits, chosen)
+        bf16 = _rounding(folder, recipe, plan)
     summary = CrossvalSummary(run, folder.predictions, able, len(chosen), skipped, left_out=dict(slides.failures))
-    note = {"cohort": str(cohort_path.resolve()), "methods": [m.name for m in able], "skipped": skipped}
-    watch, compute, shared = grid(able, len(chosen)), choose_compute(recipe.precision), TileBank(folder.cache)
-    with Shelf() as shelf:
-        for number, split in enumerate(chosen):
-            if plan.only and number not in plan.only:
-                continue
-            own = RunFolder(run / f"fold-{number}")
-            first = FirstStage(slides.copy(), split, recipe, own, compute, stages, shared)
-            fold = Fold(number, first)
-            for method in able:
-                _do(fold, method, shelf, watch, summary)
-                gather(run, chosen, note | {"failed": summary.failed})
-            summary.left_out |= first.slides.failures
-    return summary
+    wanted = sorted(set(plan.only)) or range(len(chosen))
+    return summary, [FoldPlan(run, number, chosen[number], recipe, slides, bf16) for number in wanted]
 
 
-def _do(fold: Fold, method: Method, shelf: Shelf, watch: GridWatch, summary: CrossvalSummary) -> None:
-    if not fold.is_done(method):
-        watch(method, fold.number, "running")
-    try:
-        fold.unit(method, shelf)
-    except AspirateError as error:  # the boundary of one unit: the others go on
-        summary.failed[f"{fold.number}/{method.name}"] = str(error)
-        watch(method, fold.number, "failed")
-    else:
-        watch(method, fold.number, "done")
+def _rounding(folder: RunFolder, recipe: Recipe, plan: Plan) -> bool:
+    """Whether a run multiplies in bf16: decided at its first start and noted with its number of threads."""
+    path = folder.root / PROVENANCE_FILE
+    note = json.loads(path.read_text(encoding="utf-8"))
+    if "threads" not in note:
+        note |= {"threads": plan.threads, "bf16": choose_compute(recipe.precision).bf16}
+        write_json(path, note)
+    if (threads := note["threads"]) != plan.threads:
+        raise ConfigError(
+            f"{folder.root}: holds a run of {threads} threads a unit; use --threads {threads}, or choose another folder"
+        )
+    return bool(note["bf16"])
+
+
+def units_of(folds: Sequence[FoldPlan], methods: Sequence[Method], needs: Needs) -> list[Unit]:
+    """What is still to be done: stage 1 of each fold for the methods that wait for it, and every method."""
+    units = []
+    for fold in folds:
+        left = [method for method in methods if not fold.is_done(method)]
+        first = f"fold {fold.number} · stage 1"
+        if any("U" in method.labels for method in left):
+            units.append(Unit(first, StageOneJob(fold), needs))
+        for method in left:
+            after = (first,) if "U" in method.labels else ()
+            units.append(Unit(f"fold {fold.number} · {method.name}", MethodJob(fold, method), needs, after))
+    return units
+
+
+class _Work:
+    """Units on their way: who watches is told of each, and what is known so far is put together after each."""
+
+    def __init__(
+        self, cohort_path: Path, summary: CrossvalSummary, folds: Sequence[FoldPlan], needs: Needs, watch: GridWatch
+    ) -> None:
+        self.summary, self.watch, self.folds = summary, watch, folds
+        self.units = units_of(folds, summary.methods, needs)
+        self.methods = {unit.name: unit.job for unit in self.units if isinstance(unit.job, MethodJob)}
+        self.errors: dict[str, str] = {}
+        names = [method.name for method in summary.methods]
+        self.note = {"cohort": str(cohort_path.resolve()), "methods": names, "skipped": summary.skipped}
+
+    def through(self, executor: Executor, stages: Stages) -> None:
+        for fold in self.folds:
+            for method in self.summary.methods:
+                if fold.is_done(method):
+                    self.watch(method, fold.number, "done")
+        self.put_together()
+        with closing(executor.run(self.units, stages, lambda name: self.say(name, "running"))) as outcomes:
+            for outcome in outcomes:
+                if outcome.error is not None:
+                    self.errors[outcome.name] = outcome.error
+                else:
+                    self.summary.left_out |= outcome.value or {}
+                self.say(outcome.name, "done" if outcome.error is None else "failed")
+                self.put_together()
+
+    def say(self, name: str, state: State) -> None:
+        if job := self.methods.get(name):
+            self.watch(job.method, job.plan.number, state)
+
+    def put_together(self) -> None:
+        """Failures in the order of the units, whichever ended first."""
+        failed = [(job, self.errors[name]) for name, job in self.methods.items() if name in self.errors]
+        self.summary.failed = {f"{job.plan.number}/{job.method.name}": why for job, why in failed}
+        with locked(self.summary.run, WRITING_LOCK, wait=True):
+            gather(self.summary.run, self.summary.folds, self.note | {"failed": self.summary.failed})
 
 
 def divide(methods: Sequence[Method], examination: Examination) -> tuple[tuple[Method, ...], dict[str, str]]:
@@ -153,13 +239,13 @@ def _splits(
     return asked or own or choose_folds(usable, plan.folds, recipe.seed, slides.annotated, labels)
 
 
-def gather(run: Path, splits: Sequence[Split], note: Mapping[str, object]) -> None:
+def gather(run: Path, folds: int, note: Mapping[str, object]) -> None:
     """Put together what all finished units say, whichever start made them."""
     folder = RunFolder(run)
     tables: dict[str, list[Prediction]] = {PREDICTIONS_FILE: [], VALIDATION_FILE: []}
     models, stage_1 = {}, {}
     for method in METHODS:
-        for number in range(len(splits)):
+        for number in range(folds):
             unit = run / f"fold-{number}" / method.slug
             try:
                 models[f"{number}/{method.name}"] = read_unit(unit)
@@ -167,7 +253,7 @@ def gather(run: Path, splits: Sequence[Split], note: Mapping[str, object]) -> No
                 continue
             for name, rows in tables.items():
                 rows += read_predictions(unit / name)
-    for number in range(len(splits)):
+    for number in range(folds):
         path = run / f"fold-{number}" / STAGE_1_FILE
         if path.exists():
             stage_1[str(number)] = json.loads(path.read_text(encoding="utf-8"))

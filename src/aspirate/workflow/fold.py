@@ -8,8 +8,9 @@ been learned and chosen: labels to learn from, thresholds and calibration come f
 """
 
 import json
-from dataclasses import asdict, replace
-from functools import cached_property
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -17,21 +18,27 @@ import numpy as np
 from aspirate.core.errors import AspirateError
 from aspirate.core.geometry import TileGrid
 from aspirate.core.predictions import Prediction, write_predictions
+from aspirate.core.progress import Bar, Stages, silent_stages
 from aspirate.core.ranking import auc
 from aspirate.core.records import SlideEntry
 from aspirate.core.store import write_json
 from aspirate.core.tile_file import read_tiles, write_tiles
+from aspirate.evaluation.splits import Split
 from aspirate.learning.checkpoints import save_tensors
+from aspirate.learning.device import choose_compute
 from aspirate.learning.loop import CHECKPOINT_FILE
+from aspirate.learning.tile_bank import TileBank
 from aspirate.slides.reader import open_slide
 from aspirate.slides.shelf import Shelf
 from aspirate.slides.tile_labels import tiles_met
 from aspirate.stages.calibration import decision_threshold, fit_calibration
 from aspirate.stages.informativeness import Informativeness
 from aspirate.stages.slide_score import Adequacy, adequacy
-from aspirate.workflow.first_stage import FirstStage
+from aspirate.workflow.first_stage import FirstStage, Slides
 from aspirate.workflow.methods import SHOWN, Method
 from aspirate.workflow.opinion import Opinion, prediction_of
+from aspirate.workflow.recipe import Recipe
+from aspirate.workflow.run_folder import RunFolder
 from aspirate.workflow.second_stage import Fitting, Proposed, fitting_of
 
 PREDICTIONS_FILE, VALIDATION_FILE, UNIT_FILE, STAGE_1_FILE = (
@@ -52,12 +59,13 @@ class Fold:
     def folder(self, method: Method) -> Path:
         return self.first.folder.root / method.slug
 
-    def is_done(self, method: Method) -> bool:
-        return (self.folder(method) / UNIT_FILE).exists()
+    def stage_1(self, stages: Stages) -> Informativeness:
+        """Trained and applied to every slide, or taken up where that is done."""
+        self.first.stages = stages
+        return self.informativeness
 
     @cached_property
     def informativeness(self) -> Informativeness:
-        """Stage 1, trained and applied to every slide when it is first asked for."""
         found = self.first.run()
         path = self.first.folder.root / STAGE_1_FILE
         if not path.exists():
@@ -84,9 +92,7 @@ class Fold:
         return figures | {"confident_from": self.first.confident(found)}
 
     def unit(self, method: Method, shelf: Shelf) -> None:
-        """Learn, choose, then look at test slides; nothing is done again that is done."""
-        if self.is_done(method):
-            return
+        """Learn, choose, then look at test slides."""
         folder = self.folder(method)
         informativeness = self.informativeness if "U" in method.labels else None
         fitting = fitting_of(method, self.recipe, self.first, informativeness, shelf)
@@ -159,6 +165,76 @@ class Fold:
             malignancy = np.full(len(table), np.nan, np.float32)
             malignancy[table.values["selected"]] = fitting.tile_scores(entry)
             write_tiles(path, replace(table, values={**table.values, "malignancy": malignancy}))
+
+
+@dataclass(frozen=True, slots=True)
+class FoldPlan:
+    """What whoever works on a fold must know of it."""
+
+    run: Path
+    number: int
+    split: Split = field(compare=False)
+    recipe: Recipe = field(compare=False)
+    slides: Slides = field(compare=False)
+    """Those the doctor found usable."""
+    bf16: bool = field(compare=False)
+    """Decided once for a run, since it is measured where the recipe leaves it open."""
+
+    @property
+    def folder(self) -> RunFolder:
+        return RunFolder(self.run / f"fold-{self.number}")
+
+    def is_done(self, method: Method) -> bool:
+        return (self.folder.root / method.slug / UNIT_FILE).exists()
+
+    def open(self) -> Fold:
+        compute = choose_compute("bf16" if self.bf16 else "fp32", devices=1)
+        shared = TileBank(RunFolder(self.run).cache)
+        slides = self.slides.copy()
+        return Fold(
+            self.number, FirstStage(slides, self.split, self.recipe, self.folder, compute, silent_stages, shared)
+        )
+
+
+@lru_cache(maxsize=1)
+def fold_at_hand(plan: FoldPlan) -> Fold:
+    """Kept from one method to the next of the same fold, so that stage 1 is not taken up again for each."""
+    return plan.open()
+
+
+@dataclass(frozen=True, slots=True)
+class StageOneJob:
+    """Stage 1 of a fold; says which slides it had to leave out, and why."""
+
+    plan: FoldPlan
+
+    def __call__(self, stages: Stages, /) -> dict[str, str]:
+        def of_fold(what: str, total: float, unit: str) -> AbstractContextManager[Bar]:
+            return stages(f"fold {self.plan.number} · {what}", total, unit)
+
+        fold = fold_at_hand(self.plan)
+        fold.stage_1(of_fold)
+        return dict(fold.slides.failures)
+
+
+@dataclass(frozen=True, slots=True)
+class MethodJob:
+    """One method on one fold, after stage 1 where it sees the tiles that stage 1 kept."""
+
+    plan: FoldPlan
+    method: Method
+
+    def __call__(self, stages: Stages, /) -> None:
+        if self.plan.is_done(self.method):
+            return
+        if "U" in self.method.labels:
+            fold = fold_at_hand(self.plan)
+            fold.stage_1(silent_stages)  # another unit did the work
+        else:  # knows nothing of stage 1, nor which slides that left out
+            fold = self.plan.open()
+        fold.first.stages = stages
+        with Shelf() as shelf:
+            fold.unit(self.method, shelf)
 
 
 def read_unit(folder: Path) -> dict[str, object]:

@@ -6,6 +6,7 @@ learning_curve.csv           share, fold, annotations learned from, slides teste
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from aspirate.core.learning_points import LearningPoint, write_learning_points
@@ -15,7 +16,8 @@ from aspirate.core.ranking import auc
 from aspirate.core.store import LEARNING_CURVE_FILE
 from aspirate.slides.annotations import AnnotationIndex
 from aspirate.slides.cohort import Cohort
-from aspirate.workflow.crossval import Plan, crossval
+from aspirate.workflow.crossval import EVERYTHING, Plan, crossval
+from aspirate.workflow.launch import Executor
 from aspirate.workflow.methods import SHOWN, choose_methods
 from aspirate.workflow.recipe import Recipe
 
@@ -28,15 +30,17 @@ def learning_curve(
     run: Path,
     stages: Stages = silent_stages,
     shares: Sequence[float] = SHARES,
+    plan: Plan = EVERYTHING,
+    executor: Executor | None = None,
 ) -> tuple[Path, dict[str, str]]:
-    """After a cross-validation in `run`, whose folds are used; units that failed are named with their reason."""
+    """After a cross-validation in `run` by `plan`, on its folds; units that failed are named with their reason."""
     row = choose_methods([SHOWN])
     places: dict[float, Path] = {1.0: run}
     failed: dict[str, str] = {}
     for share in shares:
         place = run / "learning-curve" / f"{share:g}"
-        plan = Plan(row, splits=run / "splits.json", annotations=share)
-        done = crossval(cohort_path, recipe, place, plan, stages)
+        part = replace(plan, methods=row, splits=run / "splits.json", annotations=share, only=())
+        done = crossval(cohort_path, recipe, place, part, stages, executor=executor)
         failed |= {f"{share:g} of the annotations, {unit}": why for unit, why in done.failed.items()}
         places[share] = place
     index = AnnotationIndex.of(Cohort.read(cohort_path).folder)

@@ -7,45 +7,43 @@ tiles/<slide_id>.h5           every tile's informativeness, which are kept, thei
 heatmaps/ geojson/ sheets/ thumbnails/
 """
 
-import hashlib
 import json
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
-
 from aspirate import __version__
-from aspirate.core.config import Settings
-from aspirate.core.errors import AspirateError, CohortError, ConfigError
+from aspirate.core.errors import CohortError, ConfigError
+from aspirate.core.lock import locked
 from aspirate.core.predictions import Prediction, read_predictions, write_predictions
-from aspirate.core.progress import Advance, Stages, silent_stages
+from aspirate.core.progress import Bar, Stages, silent_stages
 from aspirate.core.records import SlideEntry
-from aspirate.core.store import TILE_FOLDER, provenance, write_json
-from aspirate.core.tile_file import write_tiles
+from aspirate.core.store import clear_parts, provenance, write_json
+from aspirate.learning.checkpoints import tensors_sha256
 from aspirate.slides.cohort import canonical_id, id_problem
 from aspirate.slides.doctor import TABLE_SUFFIXES, slides_at
-from aspirate.slides.reader import open_slide
 from aspirate.workflow.bundle import Bundle
-from aspirate.workflow.evidence import EvidencePaths, write_evidence
-from aspirate.workflow.predict import Model, SlideResult
+from aspirate.workflow.launch import Executor, Here, Needs, Outcome, Unit
+from aspirate.workflow.predict import Model
 from aspirate.workflow.predictions_page import write_predictions_page
+from aspirate.workflow.slide_job import (
+    ModelAt,
+    PredictFolder,
+    PredictSettings,
+    SlideJob,
+    failed_row,
+    fingerprint,
+    made_from,
+)
 
-SCORING = 0.9
-"""Of the time a slide takes; the rest goes into its evidence."""
-
-
-class PredictSettings(Settings):
-    """How slides are predicted and shown."""
-
-    mpp: float | None = None
-    """Micrometres per pixel for slides that have none, in the file or the cohort."""
-    any_resolution: bool = False
-    """Also slides coarser than those the model was trained on."""
-    tiles_shown: int = Field(64, ge=1, le=500)
-    """On a slide's sheet, at most."""
+SLIDE_MEMORY_MB = 1000
+"""What a slide takes at most with the compact recipe, its model included."""
+SAVE_EVERY_S = 1.0
+"""The table is written whole; what a kill loses of it is done again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,38 +60,6 @@ class PredictSummary:
     @property
     def failures(self) -> dict[str, str]:
         return {row.slide_id: row.error for row in self.predictions if row.status == "failed"}
-
-
-@dataclass(frozen=True, slots=True)
-class PredictFolder:
-    root: Path
-
-    @property
-    def table(self) -> Path:
-        return self.root / "predictions.csv"
-
-    @property
-    def record(self) -> Path:
-        return self.root / "predictions.json"
-
-    @property
-    def page(self) -> Path:
-        return self.root / "index.html"
-
-    def tiles(self, slide_id: str) -> Path:
-        return self.root / TILE_FOLDER / f"{slide_id}.h5"
-
-    def evidence(self, slide_id: str) -> EvidencePaths:
-        return EvidencePaths(
-            heat_map=self.root / "heatmaps" / f"{slide_id}.png",
-            geojson=self.root / "geojson" / f"{slide_id}.geojson",
-            thumbnail=self.root / "thumbnails" / f"{slide_id}.jpg",
-            sheet=self.root / "sheets" / f"{slide_id}.html",
-        )
-
-    def outputs(self, slide_id: str) -> tuple[Path, ...]:
-        evidence = self.evidence(slide_id)
-        return self.tiles(slide_id), evidence.heat_map, evidence.geojson, evidence.thumbnail, evidence.sheet
 
 
 def entries_at(paths: Sequence[str | Path]) -> tuple[SlideEntry, ...]:
@@ -119,17 +85,63 @@ def predict_many(
     out: Path,
     settings: PredictSettings | None = None,
     stages: Stages = silent_stages,
+    executor: Executor | None = None,
+    source: Path | None = None,
+    threads: int = 0,
 ) -> PredictSummary:
-    """Every slide in turn; one that fails is a row with its error, and the rest go on."""
+    """Every slide; one that fails is a row with its error, and the rest go on.
+
+    Without an `executor` slides are done one after another in this process. With one, `source` is the folder of the
+    model, for others to load, and `threads` is how many a slide gets.
+    """
     _refuse_names(entries)
-    batch = _Batch(model, entries, PredictFolder(out), settings or PredictSettings())
-    with stages("predicting", len(entries), "slides") as bar:
-        bar(len(batch.skipped))
-        for entry in entries:
-            if entry.slide_id not in batch.skipped:
-                bar.note(entry.slide_id)
-                batch.do(entry, bar)
-    return batch.summary()
+    with locked(out):
+        batch = _Batch(model, entries, PredictFolder(out), settings or PredictSettings())
+        clear_parts(out)
+        needs = Needs(threads, SLIDE_MEMORY_MB)
+        units = [Unit(job.entry.slide_id, job, needs) for job in batch.jobs(source)]
+        with stages("predicting", len(entries), "slides") as bar, batch.kept():
+            bar(len(batch.skipped))
+            shown = _SlideBars(bar)
+            with closing((executor or Here()).run(units, shown)) as outcomes:
+                for outcome in outcomes:
+                    batch.take(outcome)
+                    shown.end(outcome.name)
+        return batch.summary()
+
+
+class _SlideBars:
+    """One bar for all: slides move it by their parts, one that is begun again only where it gets further."""
+
+    def __init__(self, bar: Bar) -> None:
+        self.bar = bar
+        self.reached: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, what: str, total: float, unit: str) -> Iterator[Bar]:
+        self.bar.note(what)
+        yield _SlideBar(self, what)
+
+    def reach(self, slide_id: str, part: float) -> None:
+        if (further := part - self.reached.get(slide_id, 0.0)) > 0:
+            self.reached[slide_id] = part
+            self.bar(further)
+
+    def end(self, slide_id: str) -> None:
+        self.reach(slide_id, 1.0)
+        del self.reached[slide_id]
+
+
+class _SlideBar:
+    def __init__(self, owner: _SlideBars, slide_id: str) -> None:
+        self.owner, self.slide_id, self.at = owner, slide_id, 0.0
+
+    def __call__(self, n: float, /) -> None:
+        self.at += n
+        self.owner.reach(self.slide_id, self.at)
+
+    def note(self, text: str) -> None:
+        self.owner.bar.note(f"{self.slide_id}, {text}")
 
 
 def _refuse_names(entries: Sequence[SlideEntry]) -> None:
@@ -145,7 +157,7 @@ def _refuse_names(entries: Sequence[SlideEntry]) -> None:
 
 
 class _Batch:
-    """Rows so far, and what made each; both on disk after every slide."""
+    """Rows so far, and what made each; both on disk as slides end."""
 
     def __init__(
         self, model: Model, entries: Sequence[SlideEntry], folder: PredictFolder, settings: PredictSettings
@@ -166,6 +178,33 @@ class _Batch:
             else:
                 self.rows.pop(entry.slide_id, None)
         self._save()
+
+    def jobs(self, source: Path | None) -> list[SlideJob]:
+        """What is still to be done; others load the model from `source`, this process has it."""
+        at = None if source is None else ModelAt(source.resolve(), self.model_sha256)
+        left = [entry for entry in self.entries if entry.slide_id not in self.skipped]
+        return [
+            SlideJob(entry, self.folder, self.settings, self.model_sha256, at or (lambda: self.model)) for entry in left
+        ]
+
+    def take(self, outcome: Outcome) -> None:
+        """A row; without one the slide took its process along, or could not begin."""
+        if outcome.error is not None:
+            self.folder.clear(outcome.name)
+            entry = next(entry for entry in self.entries if entry.slide_id == outcome.name)
+            self.rows[outcome.name] = failed_row(entry, outcome.error)
+        else:
+            self.rows[outcome.name], self.made_from[outcome.name] = outcome.value
+        if time.monotonic() - self.saved > SAVE_EVERY_S:
+            self._save()
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """However this ends, what is done is written down."""
+        try:
+            yield
+        finally:
+            self._save()
 
     def _take_up(self) -> None:
         """Rows that an earlier start of the same model with the same settings left; others must not be lost unasked."""
@@ -196,48 +235,9 @@ class _Batch:
         return (
             row is not None
             and row.status != "failed"
-            and self.made_from.get(entry.slide_id) == _made_from(entry)
+            and self.made_from.get(entry.slide_id) == made_from(entry)
             and all(path.exists() for path in self.folder.outputs(entry.slide_id))
         )
-
-    def do(self, entry: SlideEntry, advance: Advance) -> None:
-        """`advance` is told of 1 in all, whatever becomes of the slide."""
-        done = 0.0
-
-        def part(share: float) -> None:
-            nonlocal done
-            done += SCORING * share
-            advance(SCORING * share)
-
-        made_from = _made_from(entry)
-        self._clear(entry.slide_id)
-        try:
-            row = self._predict(entry, part).prediction
-        except Exception as error:  # noqa: BLE001 - the boundary of one slide: named in its row, the rest go on
-            self._clear(entry.slide_id)
-            said = str(error) if isinstance(error, AspirateError) else f"{entry.slide_id}: {_described(error)}"
-            row = Prediction(
-                entry.slide_id, malignant=entry.malignant, bethesda=entry.bethesda, status="failed", error=said
-            )
-        self.rows[entry.slide_id] = row
-        self.made_from[entry.slide_id] = made_from
-        self._save()
-        advance(1 - done)
-
-    def _predict(self, entry: SlideEntry, advance: Advance) -> SlideResult:
-        with open_slide(entry.path, mpp=entry.mpp, name=entry.slide_id) as slide:
-            if slide.mpp is None:
-                entry = replace(entry, mpp=self.settings.mpp)
-            result = self.model.predict(entry, any_resolution=self.settings.any_resolution, advance=advance)
-            write_tiles(self.folder.tiles(entry.slide_id), replace(result.tiles, model_sha256=self.model_sha256))
-            paths = self.folder.evidence(entry.slide_id)
-            write_evidence(slide, result, self.model.bundle, self.model_sha256, paths, self.settings.tiles_shown)
-        return result
-
-    def _clear(self, slide_id: str) -> None:
-        """Nothing stays that another model, or half a run, made of a slide."""
-        for path in self.folder.outputs(slide_id):
-            path.unlink(missing_ok=True)
 
     def _ordered(self) -> list[Prediction]:
         """Slides asked for in their order, then those of earlier starts."""
@@ -253,6 +253,7 @@ class _Batch:
         write_json(self.folder.record, record)
         write_predictions(self.folder.table, rows)
         write_predictions_page(self.folder.page, rows, self.model_sha256, self.model.bundle.threshold)
+        self.saved = time.monotonic()
 
     def summary(self) -> PredictSummary:
         rows = tuple(self.rows[entry.slide_id] for entry in self.entries)
@@ -261,7 +262,7 @@ class _Batch:
 
 def _made_by(bundle: Bundle, model_sha256: str, settings: PredictSettings) -> str:
     """The same only where the same program, model and settings would give the same results."""
-    return _fingerprint(
+    return fingerprint(
         {
             "aspirate_version": __version__,
             "model_sha256": model_sha256,
@@ -271,22 +272,11 @@ def _made_by(bundle: Bundle, model_sha256: str, settings: PredictSettings) -> st
             "threshold": bundle.threshold,
             "calibration": asdict(bundle.calibration),
             "mpp_range": bundle.mpp_range,
+            "scout": None if bundle.scout is None else tensors_sha256(bundle.scout.state_dict()),
+            "trust": None if bundle.trust is None else asdict(bundle.trust),
             "settings": settings.model_dump(mode="json"),
         }
     )
-
-
-def _made_from(entry: SlideEntry) -> str:
-    """Changes when the file or its resolution does."""
-    try:
-        state = entry.path.stat()
-    except OSError:
-        return "unreadable"
-    return _fingerprint({"bytes": state.st_size, "changed_ns": state.st_mtime_ns, "mpp": entry.mpp})
-
-
-def _fingerprint(values: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _read_record(folder: PredictFolder) -> dict[str, Any]:
@@ -295,7 +285,3 @@ def _read_record(folder: PredictFolder) -> dict[str, Any]:
         return {"made_by": str(record["made_by"]), "slides": dict(record["slides"])}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{folder.record}: cannot be understood ({error}); choose another folder") from error
-
-
-def _described(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
