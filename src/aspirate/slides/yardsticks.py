@@ -1,5 +1,6 @@
 """What reading is measured against: the least that must be done, and what people usually do."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,19 @@ def decode_all_in_cache(slide: DirectSlide, threads: int) -> None:
                 simplejpeg.decode_jpeg(head + slide.stream(0, tile)[2:], buffer=pixels[0])
 
     for_parts(decode, len(slide.levels[0].offsets), threads)
+
+
+def openslide_tiles(
+    path: Path, xy_px0: NDArray[np.int64], side_px0: int, side_px: int, batch: int
+) -> Iterator[NDArray[np.uint8]]:
+    """Tiles as most programs read them: one `read_region` each, scaled where need be, a batch at a time."""
+    with openslide.OpenSlide(path) as handle:
+        for start in range(0, len(xy_px0), batch):
+            tiles = []
+            for corner in xy_px0[start : start + batch].tolist():
+                tile = handle.read_region(corner, 0, (side_px0, side_px0)).convert("RGB")
+                tiles.append(np.asarray(tile if side_px == side_px0 else tile.resize((side_px, side_px))))
+            yield np.stack(tiles)
 
 
 def openslide_one_by_one(path: Path, xy_px0: NDArray[np.int64], side_px0: int, threads: int) -> None:

@@ -76,7 +76,7 @@ def make_cohort(settings: SynthSettings, out: Path, workers: int = 1, advance: A
     pixels = settings.size[0] * settings.size[1]
     for name, plan in zip(names, plans, strict=True):
         path = out / SLIDE_FOLDER / f"{name}.{settings.format}"
-        encoding = Encoding(settings.mpp, settings.format == "svs", plan.appearance.jpeg_quality, plan.scanner.chroma)
+        encoding = _encoding(settings, plan)
         if is_whole(path, settings.size_px0, encoding.factor):
             advance(pixels)
         else:
@@ -101,6 +101,16 @@ def make_cohort(settings: SynthSettings, out: Path, workers: int = 1, advance: A
         megapixels=len(jobs) * pixels / 1e6,
         seconds=time.monotonic() - start,
     )
+
+
+def draw_slide(settings: SynthSettings, path: Path, advance: Advance = silent) -> None:
+    """The first slide of a cohort, alone."""
+    plan = plan_slide(settings, draw_labels(settings, stream(settings.seed, Stream.LABELS)), 0)
+    _Job(plan, path, _encoding(settings, plan))(advance)
+
+
+def _encoding(settings: SynthSettings, plan: SlidePlan) -> Encoding:
+    return Encoding(settings.mpp, settings.format == "svs", plan.appearance.jpeg_quality, plan.scanner.chroma)
 
 
 def _claim(settings: SynthSettings, out: Path) -> None:

@@ -5,10 +5,19 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from aspirate.core.config import Settings
+from aspirate.core.errors import ConfigError
 from aspirate.core.geometry import DEFAULT_MPP, Size, px0_of_um
 
 SMALLEST_SIDE_UM = 256.0
 """Six follicular groups need some room."""
+
+
+def read_size(text: str) -> tuple[int, int]:
+    """Width and height as people type them."""
+    width, _, height = text.lower().replace("×", "x").partition("x")
+    if not (width.isdecimal() and height.isdecimal()):
+        raise ConfigError(f"--size {text}: expected width and height in pixels, as 8192x8192")
+    return int(width), int(height)
 
 
 class SynthSettings(Settings):
