@@ -20,6 +20,7 @@ from aspirate.cli.crew import (
     crew_for_units,
 )
 from aspirate.cli.display import err, out, progress, show_figures
+from aspirate.cli.export import export
 from aspirate.cli.ppi import ppi
 from aspirate.cli.reading_room import bench_serve, reader, serve
 
@@ -344,6 +345,7 @@ def evaluate(
     out.print(f"open {summary.page}")
 
 
+app.command()(export)
 app.command()(ppi)
 app.command()(serve)
 app.command()(reader)
