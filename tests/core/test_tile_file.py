@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -80,6 +81,61 @@ def test_other_files_are_refused_with_their_name(tmp_path: Path) -> None:
         with pytest.raises(AspirateError, match=expected) as caught:
             read_tiles(tmp_path / name)
         assert name in str(caught.value)
+
+
+def altered(tmp_path: Path, change: Callable[[h5py.File], None]) -> Path:
+    """A sound file with something done to it."""
+    path = tmp_path / "a.h5"
+    write_tiles(path, table())
+    with h5py.File(path, "r+") as file:
+        change(file)
+    return path
+
+
+def with_coords(data: object, **how: object) -> Callable[[h5py.File], None]:
+    def change(file: h5py.File) -> None:
+        attributes = dict(file["coords"].attrs)
+        del file["coords"]
+        file.create_dataset("coords", data=data, **how).attrs.update(attributes)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (with_coords(None, shape=(10**12, 2), dtype=np.int64, chunks=(2**16, 2)), "claims 1000000000000 tiles"),
+        (with_coords(np.zeros((3, 5))), r"coords are \(3, 5\)"),
+        (with_coords(np.zeros(4)), r"coords are \(4,\)"),
+        (with_coords(np.array([["a", "b"]], "S1")), "expected .* numbers"),
+        (lambda file: file["coords"].attrs.update(patch_size="wide"), "not a readable HDF5"),
+        (lambda file: file["coords"].attrs.update(level0_width=np.nan), "not a readable HDF5"),
+    ],
+)
+def test_coordinates_that_cannot_be_are_refused(
+    tmp_path: Path, change: Callable[[h5py.File], None], words: str
+) -> None:
+    with pytest.raises(AspirateError, match=words):
+        read_tiles(altered(tmp_path, change))
+
+
+def test_only_numbers_of_the_file_itself_are_values(tmp_path: Path) -> None:
+    """Not what a link or an external part leads to, not what is no number, not billions of them."""
+    other = tmp_path / "private"
+    other.write_bytes(bytes(range(256)))
+    count = len(table())
+
+    def change(file: h5py.File) -> None:
+        file["linked"] = h5py.ExternalLink("private.h5", "/x")
+        file["itself"] = h5py.SoftLink("/itself")
+        file.create_dataset("outside", (count,), np.uint8, external=[(str(other), 0, count)])
+        file.create_dataset("text", (count,), h5py.string_dtype())
+        file.create_dataset("features", (count, 10**7), np.float64, chunks=(1, 2**16))
+        file.create_dataset("sound", data=np.arange(count))
+
+    read = read_tiles(altered(tmp_path, change))
+    assert set(read.values) == {"informativeness", "selected", "sound"}
+    np.testing.assert_array_equal(read.values["sound"], np.arange(count))
 
 
 def test_values_must_match_the_tiles() -> None:

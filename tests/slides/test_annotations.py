@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import shapely
 from hypothesis import HealthCheck, given, settings
@@ -126,6 +127,26 @@ def test_a_self_crossing_outline_is_the_area_it_encloses(tmp_path: Path) -> None
     assert shape.is_valid
     left, right = shapely.Polygon([(0, 0), (5, 5), (0, 10)]), shapely.Polygon([(10, 0), (5, 5), (10, 10)])
     assert shape.equals(shapely.union(left, right))
+
+
+def test_an_outline_of_thousands_of_crossings_is_refused_at_once(tmp_path: Path) -> None:
+    """To find what it encloses would take minutes and gigabytes."""
+    corners = np.random.default_rng(0).uniform(0, 1000, (3000, 2)).tolist()
+    path = tmp_path / "a.geojson"
+    path.write_text(json.dumps([{"geometry": {"type": "Polygon", "coordinates": [corners]}}]))
+    with pytest.raises(AnnotationError, match="feature 1: the outline crosses itself more than 5000 times"):
+        read_geojson(path)
+
+
+def test_a_long_outline_with_few_crossings_is_mended(tmp_path: Path) -> None:
+    """Twenty thousand corners of a figure eight: two loops of equal area."""
+    angle = np.linspace(0, 2 * np.pi, 20_001)[:-1]
+    corners = np.stack([500 * np.sin(angle), 250 * np.sin(2 * angle)], axis=1).tolist()
+    path = tmp_path / "a.geojson"
+    path.write_text(json.dumps([{"geometry": {"type": "Polygon", "coordinates": [corners]}}]))
+    (read,) = read_geojson(path)
+    assert len(shapely.get_parts(read.geometry_px0)) == 2
+    assert read.geometry_px0.area == pytest.approx(2 * 500 * 250 * 4 / 3, rel=1e-4)
 
 
 def test_overlapping_parts_are_joined(tmp_path: Path) -> None:

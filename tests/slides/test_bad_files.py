@@ -263,3 +263,32 @@ def test_jpeg_frame_of_another_size_than_its_tile(tmp_path: Path) -> None:
     path = write_slide(tmp_path / "slide.tiff", PICTURE, wrong)
     with open_slide(path, name="case 7") as slide, pytest.raises(UnreadableSlide, match=r"case 7: .*128, 256"):
         slide.read_region(Box(0, 0, 100, 100))
+
+
+def chain(path: Path) -> tuple[list[int], int]:
+    """Where the pages of a classic TIFF begin, and where the place of a further one would be written."""
+    data = path.read_bytes()
+    places, link = [], 4
+    while place := struct.unpack_from("<I", data, link)[0]:
+        places.append(place)
+        link = place + 2 + 12 * struct.unpack_from("<H", data, place)[0]
+    return places, link
+
+
+def test_pages_that_lead_back_to_themselves(tmp_path: Path) -> None:
+    path = write_slide(tmp_path / "slide.tiff", PICTURE, Variety())
+    places, link = chain(path)
+    data = path.read_bytes()
+    for back in places:
+        path.write_bytes(data[:link] + struct.pack("<I", back) + data[link + 4 :])
+        assert "its chain of pages leads back to itself" in refused(path)
+
+
+def test_more_pages_than_any_slide_has(tmp_path: Path) -> None:
+    path = write_slide(tmp_path / "slide.tiff", PICTURE, Variety())
+    places, link = chain(path)
+    data = path.read_bytes()
+    page, end = data[places[-1] : link], len(data)
+    further = b"".join(page + struct.pack("<I", end + (i + 1) * (len(page) + 4)) for i in range(1100))
+    path.write_bytes(data[:link] + struct.pack("<I", end) + data[link + 4 :] + further + page + bytes(4))
+    assert "more than 1000 pages" in refused(path)

@@ -10,6 +10,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from aspirate.core.errors import ConfigError
 
+LARGEST_TOML_BYTES = 2**16
+"""Built-in recipes have 500; parsing takes time that grows with the square of a hostile file."""
+
 
 class Settings(BaseModel):
     """Base of every configuration: frozen, unknown keys are errors, each field documented beneath it."""
@@ -26,13 +29,7 @@ class Settings(BaseModel):
 
     @classmethod
     def from_toml(cls, path: Path) -> Self:
-        try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise ConfigError(f"{path}: cannot be read ({error.strerror}); give an existing TOML file") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path}: not TOML: {error}") from error
-        return cls.of(values, source=str(path))
+        return cls.of(read_toml(path), source=str(path))
 
     def to_toml(self) -> str:
         """As `from_toml` reads it; settings that are None are left out."""
@@ -42,6 +39,24 @@ class Settings(BaseModel):
         """The same for equal settings only; the key under which results are kept."""
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The values of a TOML file, or an error that says what it is instead."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST_TOML_BYTES + 1)
+        if len(data) > LARGEST_TOML_BYTES:
+            raise ConfigError(
+                f"{path}: more than {LARGEST_TOML_BYTES} bytes, which no settings need; give another file"
+            )
+        return tomllib.loads(data.decode("utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}); give an existing TOML file") from error
+    except RecursionError as error:
+        raise ConfigError(f"{path}: nested too deeply to be settings; give another file") from error
+    except ValueError as error:  # also what is no text, and numbers of thousands of digits
+        raise ConfigError(f"{path}: not TOML: {error}") from error
 
 
 def _explain(error: ValidationError) -> str:

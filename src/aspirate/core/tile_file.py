@@ -18,6 +18,11 @@ from aspirate.core.errors import AspirateError
 from aspirate.core.geometry import Size, TileGrid, magnification
 from aspirate.core.store import atomic_path
 
+MOST_TILES = 2**24
+"""Of 128 pixels, they cover a slide of half a million pixels a side."""
+FAULTS = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError)
+"""What h5py raises, depending on where a file is damaged, and numbers that are none."""
+
 
 @dataclass(frozen=True, slots=True)
 class TileTable:
@@ -85,25 +90,51 @@ def read_tiles(path: Path) -> TileTable:
     """Tiles written here, or coordinates written by TRIDENT, CLAM or WSInfer."""
     try:
         with h5py.File(path, "r") as file:
-            if "coords" not in file:
+            coords = _dataset(file, "coords")
+            if coords is None:
                 raise AspirateError(f"{path}: no dataset 'coords'; this is not a file of tile coordinates")
-            coords = file["coords"]
+            _check_coords(coords, path)
             attributes = {key: _plain(value) for key, value in coords.attrs.items()}
-            corners = np.asarray(coords[:], dtype=np.int64).reshape(-1, 2)
-            values = {
-                name: data[:]
-                for name, data in file.items()
-                if name != "coords" and isinstance(data, h5py.Dataset) and data.shape[:1] == (len(corners),)
-            }
-    except OSError as error:
+            corners = np.asarray(coords[:], dtype=np.int64)
+            values = {name: data[:] for name in file if (data := _values(file, name, len(corners))) is not None}
+        return _table(path, attributes, corners, values)
+    except FAULTS as error:
         raise AspirateError(f"{path}: not a readable HDF5 file; it is missing, damaged or something else") from error
+
+
+def _dataset(file: "h5py.File", name: str) -> "h5py.Dataset | None":
+    """A dataset of this very file: a link or an external part may lead to any other file of the machine."""
+    if not isinstance(file.get(name, getlink=True), h5py.HardLink):
+        return None
+    data = file[name]
+    return data if isinstance(data, h5py.Dataset) and not data.external and not data.is_virtual else None
+
+
+def _check_coords(coords: "h5py.Dataset", path: Path) -> None:
+    shape = coords.shape
+    if len(shape) != 2 or shape[1] != 2 or coords.dtype.kind not in "iuf":
+        raise AspirateError(f"{path}: coords are {shape} of {coords.dtype}, expected (tiles, 2) numbers; tile it again")
+    if shape[0] > MOST_TILES:
+        raise AspirateError(f"{path}: claims {shape[0]} tiles, more than any slide has ({MOST_TILES}); tile it again")
+
+
+def _values(file: "h5py.File", name: str, count: int) -> "h5py.Dataset | None":
+    """A dataset with one number for each tile."""
+    data = _dataset(file, name)
+    fits = data is not None and name != "coords" and data.shape == (count,) and data.dtype.kind in "biuf"
+    return data if fits else None
+
+
+def _table(
+    path: Path, attributes: Mapping[str, Any], corners_px0: NDArray[np.int64], values: Mapping[str, NDArray[Any]]
+) -> TileTable:
     size = None
     if "level0_width" in attributes and "level0_height" in attributes:
         size = Size(int(attributes["level0_width"]), int(attributes["level0_height"]))
     mpp = attributes.get("level0_mpp")
     return TileTable(
         slide_id=str(attributes.get("name", path.stem)),
-        corners_px0=corners,
+        corners_px0=corners_px0,
         side_px0=_side_px0(attributes, path),
         side_px=int(attributes["patch_size"]),
         slide_mpp=None if mpp is None else float(mpp),

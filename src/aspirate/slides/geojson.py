@@ -35,6 +35,9 @@ COLOURS: Mapping[Abnormality | None, tuple[int, int, int]] = {
 PLACES = 6
 """Decimals of a pixel kept when an offset is added, so that subtracting it gives back the same number."""
 FARTHEST_PX0 = 1e9
+MOST_CROSSINGS = 5000
+"""Of an outline with itself: they take half a second; brushes and wands of people leave a handful."""
+SIDES_AT_ONCE = 16
 
 _NAMESPACE = UUID("6b3f7c52-4f0e-5d0a-9f52-0c8f7d1a3e90")
 
@@ -207,10 +210,23 @@ def polygon(rings: Any) -> BaseGeometry:
         raise ValueError("an outline needs at least three corners; delete it or draw it again")
     shape: BaseGeometry = shapely.Polygon(outlines[0], outlines[1:])
     if not shape.is_valid:
+        _refuse_tangle(outlines)
         shape = shapely.make_valid(shape, method="structure", keep_collapsed=False)
     if shape.area <= 0:
         raise ValueError("the outline encloses nothing; delete it or draw it again")
     return shape
+
+
+def _refuse_tangle(outlines: list[NDArray[np.float64]]) -> None:
+    """Refuse an outline that crosses itself so often that to find the area it encloses would take minutes."""
+    corners = [np.concatenate([outline, outline[:1]]) for outline in outlines]
+    sides = shapely.linestrings(np.concatenate([np.stack([ring[:-1], ring[1:]], axis=1) for ring in corners]))
+    tree = shapely.STRtree(sides)
+    crossings = 0
+    for start in range(0, len(sides), SIDES_AT_ONCE):
+        crossings += tree.query(sides[start : start + SIDES_AT_ONCE], predicate="crosses").shape[1] / 2
+        if crossings > MOST_CROSSINGS:
+            raise ValueError(f"the outline crosses itself more than {MOST_CROSSINGS} times; draw it again")
 
 
 def _joined(polygons: list[BaseGeometry]) -> BaseGeometry:

@@ -17,6 +17,8 @@ from aspirate.slides.jpeg import stream_head
 
 LARGEST_TILE_PX = 4096
 """Wider tiles of a file are not worth decoding for small squares; OpenSlide serves such files."""
+MOST_PAGES = 1000
+"""Levels, planes and labels of the richest scanner are some tens."""
 
 _FAULTS = (tifffile.TiffFileError, LookupError, ValueError, TypeError, ArithmeticError, OSError, struct.error)
 """What parsing a damaged header can raise."""
@@ -63,7 +65,7 @@ def check_claims(path: Path, name: str) -> None:
     """Refuse a TIFF with a tile longer than the file: OpenSlide would make room for it, or end the process."""
     try:
         with tifffile.TiffFile(path) as file:
-            pages = [page for page in file.pages if isinstance(page, TiffPage)]
+            pages = [page for page in _pages(file, name) if isinstance(page, TiffPage)]
             longest = max((max(page.databytecounts, default=0) for page in pages), default=0)
     except _FAULTS:
         return  # no TIFF, or a damaged one: OpenSlide says which
@@ -75,12 +77,23 @@ def check_claims(path: Path, name: str) -> None:
         )
 
 
+def _pages(file: tifffile.TiffFile, name: str) -> list[TiffPage | TiffFrame]:
+    """The pages of a chain that ends; one that leads back to itself would be followed for ever."""
+    found: dict[int, TiffPage | TiffFrame] = {}
+    for page in file.pages:
+        if page.offset in found or len(found) == MOST_PAGES:
+            what = "leads back to itself" if page.offset in found else f"has more than {MOST_PAGES} pages"
+            raise UnreadableSlide(f"{name}: its chain of pages {what}; the file is damaged: copy it again")
+        found[page.offset] = page
+    return list(found.values())
+
+
 def read_pyramid(path: Path, name: str, sizes: Sequence[Size]) -> TiffPyramid:
     """The pages that OpenSlide calls levels, known by their sizes, and the SubIFDs of the first."""
     file_bytes = path.stat().st_size
     try:
         with tifffile.TiffFile(path) as file:
-            tiled = _tiled(file.pages)
+            tiled = _tiled(_pages(file, name))
             pages = [_page_of(size, tiled) for size in sizes]
             hidden = [page for page in _tiled(_subifds(pages[0])) if page.imagewidth < sizes[0].width]
             every = sorted(pages + hidden, key=lambda page: -page.imagewidth)

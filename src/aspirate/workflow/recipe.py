@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from aspirate.core.config import Settings
+from aspirate.core.config import Settings, read_toml
 from aspirate.core.errors import ConfigError
 from aspirate.core.geometry import DEFAULT_MPP, DEFAULT_SIDE_PX
 from aspirate.nn.scout import SMALLEST_CELL
@@ -63,15 +63,11 @@ def load_recipe(name: str, changes: dict[str, Any] | None = None) -> Recipe:
     """A built-in recipe or a TOML file, with single settings changed (`{"malignancy.epochs": 5}`)."""
     if name in BUILT_IN:
         text = (files("aspirate.workflow") / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
-    else:
-        path = Path(name)
-        if not path.is_file():
-            raise ConfigError(f"recipe {name!r}: neither {' nor '.join(BUILT_IN)}, nor a file; give one of them")
-        text = path.read_text(encoding="utf-8")
-    try:
         values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"recipe {name}: not TOML: {error}") from error
+    elif Path(name).is_file():
+        values = read_toml(Path(name))
+    else:
+        raise ConfigError(f"recipe {name!r}: neither {' nor '.join(BUILT_IN)}, nor a file; give one of them")
     for key, value in (changes or {}).items():
         place = values
         *rooms, last = key.split(".")
