@@ -18,7 +18,7 @@ from aspirate.stages.calibration import Calibration
 from aspirate.synth.cohort import draw_slide, make_cohort
 from aspirate.synth.settings import SynthSettings
 from aspirate.workflow import bench_slide
-from aspirate.workflow.bench_slide import _command, _gflop, measure, steps_of
+from aspirate.workflow.bench_slide import _gflop, measure, run_command, steps_of
 from aspirate.workflow.bundle import Bundle, save_bundle
 from aspirate.workflow.recipe import Recipe
 from aspirate.workflow.trust import Trust
@@ -82,7 +82,7 @@ def test_figures(model: Path, path: Path) -> None:
 
 
 def test_looking_everywhere_has_nothing_to_agree_with(model: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench_slide, "_command", lambda *asked: (1.0, 100.0))  # seen at work above
+    monkeypatch.setattr(bench_slide, "run_command", lambda *asked: (1.0, 100.0))  # seen at work above
     figures = measure(model, path, exact=True, repeats=1)
     assert figures["tiles_informativeness"] == 324 and figures["tiles_scout"] == 0
     assert "overlap" not in figures and figures["exact"] is True
@@ -114,5 +114,5 @@ def test_a_command_that_fails_is_said_and_nothing_stays(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(AspirateError, match=r"nothing\.tiff: the command that is measured failed"):
-        _command(model, tmp_path / "nothing.tiff", [])
+        run_command(model, tmp_path / "nothing.tiff", [])
     assert list(tmp_path.iterdir()) == []

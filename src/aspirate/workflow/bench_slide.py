@@ -59,7 +59,7 @@ def measure(
     asked = (["--exact"] if exact else []) + (["--engine", engine] if engine != "auto" else [])
     runs = []
     for _ in range(repeats):
-        runs.append(_command(folder, path, asked))
+        runs.append(run_command(folder, path, asked))
         advance(1)
     seconds = median(seconds for seconds, _ in runs)
     model = _TimedModel(bundle, engine)
@@ -88,7 +88,7 @@ def measure(
     return figures
 
 
-def _command(folder: Path, path: Path, asked: list[str]) -> tuple[float, float]:
+def run_command(folder: Path, path: Path, asked: list[str]) -> tuple[float, float]:
     """Seconds from start to end, and the most memory that the process and its children had at once."""
     with TemporaryDirectory(prefix="aspirate-bench-") as out:
         command = [sys.executable, "-m", "aspirate", "predict", str(folder), str(path), "-o", f"{out}/out", *asked]
