@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import spearmanr
+from scipy.stats import rankdata, spearmanr
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from aspirate.core.ranking import auc, average_precision, concordance, rank_correlation
+from aspirate.core.ranking import auc, average_precision, concordance, rank_correlation, ranks_of
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=2, max_size=60))
@@ -46,3 +46,13 @@ def test_rank_correlation_equals_scipy_with_ties(pairs: list[tuple[int, int]]) -
         assert np.isnan(rank_correlation(one, other))
     else:
         assert rank_correlation(one, other) == pytest.approx(spearmanr(one, other).statistic)
+
+
+@given(st.lists(st.integers(-3, 6), max_size=60))
+def test_ranks_equal_scipy_with_ties(values: list[int]) -> None:
+    np.testing.assert_array_equal(ranks_of(values), rankdata(values))
+
+
+def test_no_number_has_no_rank() -> None:
+    assert np.isnan(ranks_of([1.0, np.nan, 2.0])).all()
+    assert np.isnan(auc([1.0, np.nan, 2.0], [True, False, False]))

@@ -281,6 +281,9 @@ def predict(
     exact: Annotated[
         bool, typer.Option("--exact", help="Look at every tile closely, not only where the scout says it may matter.")
     ] = False,
+    engine: Annotated[
+        str, typer.Option(help="torch, openvino, or openvino-fp32, -bf16, -int8.", show_default="the fastest admitted")
+    ] = "auto",
     workers: SlidesAtOnce = 0,
     threads: ThreadsOfSlide = 0,
     on: On = "local",
@@ -290,10 +293,13 @@ def predict(
     from aspirate.workflow.predict_many import entries_at, predict_many
     from aspirate.workflow.slide_job import PredictSettings
 
-    settings = PredictSettings(mpp=mpp, any_resolution=any_resolution, exact=exact)
+    settings = PredictSettings(mpp=mpp, any_resolution=any_resolution, exact=exact, engine=engine)
+    loaded = load_model(model, engine)
+    for note in loaded.notes:
+        err.print(f"note: {note}", markup=False)
     entries = entries_at(slides)
     crew, each = crew_for_slides(on, workers, threads, len(entries))
-    summary = predict_many(load_model(model), entries, folder, settings, progress, crew, model, each)
+    summary = predict_many(loaded, entries, folder, settings, progress, crew, model, each)
     for slide_id, why in summary.failures.items():
         err.print(f"failed {slide_id}: {why}", markup=False)
     out.print(f"{len(summary.predictions)} slides, {len(summary.failures)} failed: {summary.table}")

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize
 from scipy.special import expit
 
 SLOPE_SPREAD = 1.0
@@ -40,6 +39,8 @@ class Calibration:
 
 
 def fit_calibration(scores: ArrayLike, malignant: ArrayLike) -> Calibration:
+    from scipy.optimize import minimize  # here, since whoever only predicts never fits
+
     f, y = np.asarray(scores, np.float64), np.asarray(malignant, bool)
     n_positive, n_negative = int(y.sum()), int((~y).sum())
     if n_positive == 0 or n_negative == 0:

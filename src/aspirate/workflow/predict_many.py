@@ -249,7 +249,9 @@ class _Batch:
         rows = self._ordered()
         slides = {row.slide_id: self.made_from[row.slide_id] for row in rows if row.slide_id in self.made_from}
         settings = {"model_sha256": self.model_sha256, **self.settings.model_dump(mode="json")}
-        record = {**provenance(settings), "made_by": self.made_by, "slides": slides, "files": self.files}
+        engine = {"engine": self.model.engine, "engine_notes": list(self.model.notes)}
+        made = {**provenance(settings), **engine, "made_by": self.made_by}
+        record = {**made, "slides": slides, "files": self.files}
         write_json(self.folder.record, record)
         write_predictions(self.folder.table, rows)
         write_predictions_page(self.folder.page, rows, self.model_sha256, self.model.bundle.threshold)

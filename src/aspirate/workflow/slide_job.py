@@ -34,6 +34,8 @@ class PredictSettings(Settings):
     """Also slides coarser than those the model was trained on."""
     exact: bool = False
     """Every tile is looked at closely, also where the model has a scout that tells which matter."""
+    engine: str = "auto"
+    """Who does the arithmetic, as it was asked for; one of `engines.choice.CHOICES`."""
     tiles_shown: int = Field(64, ge=1, le=500)
     """On a slide's sheet, at most."""
 
