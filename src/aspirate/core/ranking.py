@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def ranks_of(values: ArrayLike) -> NDArray[np.float64]:
-    """1 for the lowest, equal values share their mean rank, NaN where any is NaN; scipy.stats takes a second to load."""
+    """1 for the lowest, equal values share their mean rank, NaN where any is NaN; scipy.stats is slow to load."""
     values = np.asarray(values, np.float64)
     if np.isnan(values).any():
         return np.full(len(values), np.nan)
