@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import openslide
 import pytest
 import tifffile
 from PIL import Image
@@ -292,3 +293,38 @@ def test_more_pages_than_any_slide_has(tmp_path: Path) -> None:
     further = b"".join(page + struct.pack("<I", end + (i + 1) * (len(page) + 4)) for i in range(1100))
     path.write_bytes(data[:link] + struct.pack("<I", end) + data[link + 4 :] + further + page + bytes(4))
     assert "more than 1000 pages" in refused(path)
+
+
+def test_a_small_file_that_claims_a_slide_without_end(tmp_path: Path) -> None:
+    """All tiles are the same bytes of the file; of such, a megabyte may claim pixels enough for days."""
+    path = tmp_path / "slide.tiff"
+    tifffile.imwrite(path, PICTURE, tile=(16, 16), compression="deflate", photometric="rgb", metadata=None)
+    with tifffile.TiffFile(path, mode="r+") as file:
+        tags = file.pages.first.tags
+        count = len(tags["TileOffsets"].value)
+        tags["TileOffsets"].overwrite([tags["TileOffsets"].value[0]] * count)
+        tags["TileByteCounts"].overwrite([tags["TileByteCounts"].value[0]] * count)
+    with open_slide(path) as slide:  # some sharing is usual: blank glass is blank glass
+        np.testing.assert_array_equal(slide.read_region(Box(160, 160, 16, 16)), PICTURE[:16, :16])
+    with tifffile.TiffFile(path, mode="r+") as file:
+        file.pages.first.tags["TileByteCounts"].overwrite([60_000] * count)
+    assert f"claims tiles of {60_000 * count} bytes, but the file has {path.stat().st_size}" in refused(path)
+
+
+def test_large_tiles_are_decoded_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles of 3072 pixels take 36 MB, more than OpenSlide keeps by itself; each small part would decode one anew."""
+    path = tmp_path / "slide.tiff"
+    pixels = np.tile(picture(512, 512), (6, 6, 1))
+    tifffile.imwrite(path, pixels, tile=(3072, 3072), compression="deflate", photometric="rgb", metadata=None)
+    asked: list[int] = []
+
+    class Cache(openslide.OpenSlideCache):  # type: ignore[misc,unused-ignore]
+        def __init__(self, capacity: int) -> None:
+            super().__init__(capacity)
+            asked.append(capacity)
+
+    monkeypatch.setattr(openslide, "OpenSlideCache", Cache)
+    with open_slide(path, mpp=0.25) as slide:
+        assert slide.reader == "openslide"
+        np.testing.assert_array_equal(slide.read_squares([[64, 64], [600, 576]], 128, 128)[0], pixels[64:192, 64:192])
+    assert asked == [3 * 4 * 3072**2]

@@ -19,6 +19,8 @@ LARGEST_TILE_PX = 4096
 """Wider tiles of a file are not worth decoding for small squares; OpenSlide serves such files."""
 MOST_PAGES = 1000
 """Levels, planes and labels of the richest scanner are some tens."""
+MOST_SHARED = 10
+"""Blank tiles may be the same bytes of a file; where nearly all are, a small file claims a slide without end."""
 
 _FAULTS = (tifffile.TiffFileError, LookupError, ValueError, TypeError, ArithmeticError, OSError, struct.error)
 """What parsing a damaged header can raise."""
@@ -62,18 +64,19 @@ class TiffPyramid:
 
 
 def check_claims(path: Path, name: str) -> None:
-    """Refuse a TIFF with a tile longer than the file: OpenSlide would make room for it, or end the process."""
+    """Refuse a TIFF whose tiles are said to be longer than the file: OpenSlide would make room, or end the process."""
     try:
         with tifffile.TiffFile(path) as file:
             pages = [page for page in _pages(file, name) if isinstance(page, TiffPage)]
             longest = max((max(page.databytecounts, default=0) for page in pages), default=0)
+            total = sum(sum(page.databytecounts) for page in pages)
     except _FAULTS:
         return  # no TIFF, or a damaged one: OpenSlide says which
     file_bytes = path.stat().st_size
-    if longest > file_bytes:
+    if longest > file_bytes or total > MOST_SHARED * file_bytes:
+        what = f"a tile of {longest}" if longest > file_bytes else f"tiles of {total}"
         raise UnreadableSlide(
-            f"{name}: claims a tile of {longest} bytes, but the file has {file_bytes}: it is damaged or cut "
-            "short; copy it again"
+            f"{name}: claims {what} bytes, but the file has {file_bytes}: it is damaged or cut short; copy it again"
         )
 
 

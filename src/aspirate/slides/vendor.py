@@ -18,8 +18,11 @@ from aspirate.slides.threads import for_parts
 BLOCK_PX = 1024
 """What `damaged` reads at a time."""
 LARGEST_LEVEL_PX = 2**40
-LARGEST_TILE_PX = 2**27
+LARGEST_TILE_PX = 2**25
 """What a damaged header claims beyond these, OpenSlide would try to make room for, and end the process."""
+LEAST_CACHE_BYTES = 2**25
+TILES_KEPT = 3
+"""Decoded, at least: a tile too large to be kept would be decoded anew for every small part of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +51,19 @@ def describe(path: Path, name: str) -> Description | None:
     return Description(properties["openslide.vendor"], sizes, properties)
 
 
+def _tile_size(properties: Mapping[str, str], level: int) -> Size:
+    """1 × 1 where OpenSlide does not say."""
+    width, height = (int(properties.get(f"openslide.level[{level}].tile-{side}", 1)) for side in ("width", "height"))
+    return Size(width, height)
+
+
 def _check(name: str, sizes: Sequence[Size], properties: Mapping[str, str]) -> None:
     for level, size in enumerate(sizes):
-        tile_width, tile_height = (
-            int(properties.get(f"openslide.level[{level}].tile-{side}", 1)) for side in ("width", "height")
-        )
-        if size.width * size.height > LARGEST_LEVEL_PX or tile_width * tile_height > LARGEST_TILE_PX:
+        tile = _tile_size(properties, level)
+        if size.width * size.height > LARGEST_LEVEL_PX or tile.width * tile.height > LARGEST_TILE_PX:
             raise UnreadableSlide(
-                f"{name}: claims {size.width} × {size.height} pixels in tiles of {tile_width} × {tile_height}; "
-                "the file is damaged: copy it again"
+                f"{name}: claims {size.width} × {size.height} pixels in tiles of {tile.width} × {tile.height}; "
+                "the file is damaged: copy it again, or convert it to smaller tiles"
             )
 
 
@@ -71,7 +78,15 @@ class VendorSlide(SampledSlide):
 
     def __init__(self, path: Path, name: str, what: Description, mpp: float | None) -> None:
         super().__init__(path, name, what.vendor, what.level_sizes, mpp, what.properties)
-        self._handle = openslide.OpenSlide(path)
+        tiles = [_tile_size(what.properties, level) for level in range(len(what.level_sizes))]
+        self._largest_tile = max(tiles, key=lambda tile: tile.width * tile.height)
+        self._handle = self._opened()
+
+    def _opened(self) -> "openslide.OpenSlide":
+        handle = openslide.OpenSlide(self.path)
+        decoded_bytes = 4 * self._largest_tile.width * self._largest_tile.height
+        handle.set_cache(openslide.OpenSlideCache(max(LEAST_CACHE_BYTES, TILES_KEPT * decoded_bytes)))
+        return handle
 
     def close(self) -> None:
         self._handle.close()
@@ -89,7 +104,7 @@ class VendorSlide(SampledSlide):
             for_parts(fill, len(xy_px), self.threads)
         except openslide.OpenSlideError as exc:
             # A handle that failed once refuses everything; later readers may want sound parts.
-            self._handle = openslide.OpenSlide(self.path)
+            self._handle = self._opened()
             raise UnreadableSlide(
                 f"{self.name}: level {level} is damaged ({exc}); copy the file again, or leave the slide out"
             ) from exc
@@ -105,7 +120,7 @@ class VendorSlide(SampledSlide):
 
             def check(part: range, level: int = level, blocks: list[Box] = blocks) -> list[DamagedTile]:
                 bad = []
-                handle = openslide.OpenSlide(self.path)
+                handle = self._opened()
                 for i in part:
                     block = blocks[i]
                     try:
@@ -114,7 +129,7 @@ class VendorSlide(SampledSlide):
                         column, row = block.x // BLOCK_PX, block.y // BLOCK_PX
                         bad.append(DamagedTile(level, column, row, block, str(exc)))
                         handle.close()
-                        handle = openslide.OpenSlide(self.path)
+                        handle = self._opened()
                 handle.close()
                 return bad
 
