@@ -1,3 +1,8 @@
+import json
+import os
+import socket
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,9 +14,10 @@ from torch.nn.functional import mse_loss
 from aspirate.core.errors import AspirateError
 from aspirate.learning.checkpoints import load_tensors, save_tensors, tensors_sha256
 from aspirate.learning.device import Compute, choose_compute
-from aspirate.learning.loop import CHECKPOINT_FILE, FitPlan, fit
+from aspirate.learning.loop import CHECKPOINT_FILE, FitPlan, fit, own_rows
 
 CPU = Compute("cpu", 1, bf16=False)
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Killed(Exception):
@@ -181,3 +187,65 @@ def test_the_checkpoint_is_the_only_file(tmp_path: Path) -> None:
 def test_precision_can_be_forced() -> None:
     assert choose_compute("fp32").fabric_precision == "32-true"
     assert choose_compute("bf16").fabric_precision == "bf16-mixed"
+
+
+class EvenLearner(LineLearner):
+    """Without batch normalisation, which would see half a batch in each of two processes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.module = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
+
+
+PROCESS = """
+import json, sys
+from pathlib import Path
+from tests.learning.test_loop import EvenLearner, plan
+from aspirate.learning.device import Compute
+from aspirate.learning.loop import fit
+folder = Path(sys.argv[1])
+history = fit(EvenLearner(), plan(), folder, Compute("cpu", 2, bf16=False))
+(folder / f"history-{sys.argv[2]}.json").write_text(json.dumps(history))
+"""
+
+
+def test_two_processes_learn_as_one_with_the_same_batches(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    shared = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "PYTHONPATH": str(ROOT)}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROCESS, str(tmp_path), rank],
+            env=shared | {"LOCAL_RANK": rank, "NODE_RANK": "0"},
+            stderr=subprocess.PIPE,
+        )
+        for rank in ("0", "1")
+    ]
+    try:
+        for rank in ranks:
+            assert rank.wait(120) == 0, rank.stderr and rank.stderr.read().decode()[-2000:]
+    finally:
+        for rank in ranks:
+            rank.kill()
+            rank.communicate()
+    first, second = (json.loads((tmp_path / f"history-{rank}.json").read_text()) for rank in (0, 1))
+    alone = fit(EvenLearner(), plan(), tmp_path / "alone", CPU)
+    assert first == second, "both know the loss of the whole batch, and the figures of the first"
+    assert [row["loss"] for row in first] == pytest.approx([row["loss"] for row in alone], rel=1e-4)
+    assert [row["judged"] for row in first] == pytest.approx([row["judged"] for row in alone], rel=1e-3)
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == [
+        CHECKPOINT_FILE,
+        "history-0.json",
+        "history-1.json",
+    ]
+
+
+def test_processes_share_a_batch_row_by_row() -> None:
+    batch = torch.arange(6), {"Y": torch.arange(6) * 10}
+    parts = [own_rows(batch, rank, 3) for rank in range(3)]
+    assert [part[0].tolist() for part in parts] == [[0, 3], [1, 4], [2, 5]]
+    assert [part[1]["Y"].tolist() for part in parts] == [[0, 30], [10, 40], [20, 50]]
+    assert own_rows(batch, 0, 1) is batch
+    with pytest.raises(AspirateError, match="a batch of 6 cannot be shared by 4 processes"):
+        own_rows(batch, 1, 4)

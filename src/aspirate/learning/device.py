@@ -26,16 +26,12 @@ class Compute:
         return "bf16-mixed" if self.bf16 else "32-true"
 
 
-def choose_compute(precision: Precision = "auto", devices: int | None = None) -> Compute:
-    """The fastest accelerator present; bf16 where it pays, unless told otherwise."""
-    if torch.cuda.is_available():
-        accelerator, count = "cuda", torch.cuda.device_count()
-    elif torch.backends.mps.is_available():
-        accelerator, count = "mps", 1
-    else:
-        accelerator, count = "cpu", 1
+def choose_compute(precision: Precision = "auto", devices: int = 1) -> Compute:
+    """The fastest accelerator present; bf16 where it pays, unless told otherwise. `devices` is how many processes share
+    a training, each of which was started with a rank of its own."""
+    accelerator = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     bf16 = bf16_pays(accelerator) if precision == "auto" else precision == "bf16"
-    return Compute(accelerator, devices or count, bf16)
+    return Compute(accelerator, devices, bf16)
 
 
 def bf16_pays(accelerator: str) -> bool:

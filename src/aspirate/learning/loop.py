@@ -3,6 +3,10 @@
 All that is needed to go on after a kill is in one file: the step, the weights, the optimiser's memory, the
 best weights so far and the history. A batch is a function of its step alone, so a resumed run sees the same
 batches and, on the same device with the same number of threads, ends with the same weights.
+
+Several processes (`torchrun`, one device each) make one training: every one takes its rows of each batch, gradients are
+averaged, the first one judges and saves. Losses are those of one process with the whole batch where every row counts
+alike; batch normalisation sees the rows of its process alone.
 """
 
 import time
@@ -10,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import torch
 from pydantic import Field
@@ -101,9 +105,13 @@ def fit(
     optimiser = plan.moves(inner.parameters(), fused=compute.accelerator in ("cpu", "cuda"))
     module, wrapped = fabric.setup(inner, optimiser)
     state = _resume(folder, inner, optimiser, plan)
+
+    def batch_of(step: int) -> Any:
+        return own_rows(learner.batch(step), fabric.global_rank, fabric.world_size)
+
     end = state.step if state.finished(plan) else plan.steps
     saved = time.monotonic()
-    with kept_memory(), Prefetch(learner.batch, range(state.step, end)) as batches:
+    with kept_memory(), Prefetch(batch_of, range(state.step, end)) as batches:
         for batch in batches:
             module.train()
             for group in optimiser.param_groups:
@@ -114,13 +122,14 @@ def fit(
             wrapped.step()
             wrapped.zero_grad(set_to_none=True)
             state.step += 1
-            state.losses.append(float(loss.detach()))
+            state.losses.append(float(cast(Tensor, fabric.all_reduce(loss.detach()))))
             watch(state.step, state.losses[-1])
 
             epoch_ends = state.step % plan.steps_per_epoch == 0
             if epoch_ends:
-                _end_epoch(learner, inner, state, plan)
-            if epoch_ends or time.monotonic() - saved > plan.save_every_s:
+                figures = evaluate(learner, inner) if fabric.is_global_zero else {}
+                _end_epoch(fabric.broadcast(figures), inner, state, plan)
+            if fabric.is_global_zero and (epoch_ends or time.monotonic() - saved > plan.save_every_s):
                 _save(folder, inner, optimiser, state, plan)
                 saved = time.monotonic()
             if epoch_ends and state.finished(plan):
@@ -129,8 +138,21 @@ def fit(
     return state.history
 
 
-def _end_epoch(learner: Learner, module: nn.Module, state: State, plan: FitPlan) -> None:
-    figures = evaluate(learner, module)
+def own_rows(batch: Any, rank: int, processes: int) -> Any:
+    """One process's part of a batch: together they see every row once."""
+    if processes == 1:
+        return batch
+    from lightning_utilities.core.apply_func import apply_to_collection
+
+    def part(rows: Tensor) -> Tensor:
+        if len(rows) % processes:
+            raise AspirateError(f"a batch of {len(rows)} cannot be shared by {processes} processes; use a multiple")
+        return rows[rank::processes]
+
+    return apply_to_collection(batch, Tensor, part)
+
+
+def _end_epoch(figures: Mapping[str, float], module: nn.Module, state: State, plan: FitPlan) -> None:
     loss = sum(state.losses) / len(state.losses)
     state.history.append({"epoch": len(state.history) + 1, "loss": loss, **figures})
     state.losses = []
