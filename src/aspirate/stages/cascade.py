@@ -6,9 +6,10 @@ guess s is trusted up to a margin δ in logits, so r_φ looks at tiles in the or
     s < L − δ.
 
 Then the slide checks the scout. r_φ looks at the next n tiles in its order, and at n drawn from the N others. With
-m = 2 % of the kept tiles tolerated as missed, the scout has failed on this slide if more than m of the first matter, or
-k of the second with P(K ≥ k) < 0.05, K binomial of n and m / N; then twice as many are looked at, and the slide checks
-again, up to all of its tiles. In the end, by Clopper and Pearson, with 95 % confidence at most
+m = 2 % of the kept tiles tolerated as missed, the scout has failed on this slide if as many tiles again as were looked
+at, at the rate of the first, held more than m that matter; or if k of the second matter with P(K ≥ k) < 0.05, K
+binomial of n and m / N. Then twice as many are looked at, and the slide checks again, up to all of its tiles. In the
+end, by Clopper and Pearson, with 95 % confidence at most
 
     p = B⁻¹(0.95; k + 1, n − k)
 
@@ -119,7 +120,8 @@ def look(
         see(np.concatenate([near, drawn]))
         tolerated = TOLERATED * float(keep(logits).sum())
         found = int((logits[drawn] >= level).sum())
-        if (logits[near] >= level).sum() <= tolerated and not too_many(found, len(drawn), tolerated / len(rest)):
+        further = float((logits[near] >= level).mean()) * max(count, n)
+        if further <= tolerated and not too_many(found, len(drawn), tolerated / len(rest)):
             return Looked(logits, len(drawn), found, len(rest), widened)
         count = min(2 * count, len(scouted))
         widened += 1
