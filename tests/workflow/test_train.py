@@ -106,6 +106,7 @@ def test_what_a_run_leaves_behind(whole: tuple[Path, TrainSummary], cohort: Path
             >= np.sort(tiles.values["informativeness"])[-int(tiles.values["selected"].sum())]
         )
     assert summary.failures == {} and summary.model == run / "model"
+    assert summary.scout in (run / "model" / "README.md").read_text(encoding="utf-8") and "scout" in summary.scout
     assert json.loads((run / "metrics.json").read_text()) == summary.figures
     assert Recipe.from_toml(run / "config.toml") == recipe()
 

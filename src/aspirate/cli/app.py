@@ -202,6 +202,8 @@ def train(
     for slide_id, why in summary.failures.items():
         err.print(f"left out {slide_id}: {why}", markup=False)
     out.print(f"model: {summary.model}")
+    if summary.scout:
+        out.print(summary.scout, markup=False)
     if summary.failures:
         raise typer.Exit(FAILED)
 

@@ -45,6 +45,8 @@ class TrainSummary:
     failures: dict[str, str]
     """Slides left out, and why."""
 
+    scout: str = ""
+    """In words, how far the scout can be trusted; empty where none was trained."""
 
 def train(
     cohort_path: Path, recipe: Recipe, run: Path, stages: Stages = silent_stages, stage_1: Path | None = None
@@ -96,7 +98,8 @@ class _Training:
         if scout:
             scout.run()
         bundle = self.bundle(informativeness, self.malignancy(informativeness), scout)
-        return TrainSummary(self.folder.model, bundle.figures, self.slides.failures)
+        scouted = bundle.trust.sentence if bundle.trust else ""
+        return TrainSummary(self.folder.model, bundle.figures, self.slides.failures, scouted)
 
     def malignancy(self, informativeness: Informativeness) -> Proposed:
         proposed = Proposed(self.first, informativeness, self.recipe.malignancy)
