@@ -1,6 +1,7 @@
 """The benchmark of a whole slide: its figures fit together, it measures the real command, and leaves nothing behind."""
 
 import json
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -67,7 +68,7 @@ def test_the_drawn_slide_is_the_first_of_its_cohort(path: Path, tmp_path: Path) 
 
 def test_figures(model: Path, path: Path) -> None:
     told: list[float] = []
-    figures = measure(model, path, repeats=1, advance=told.append)
+    figures = measure(model, path, repeats=1, engine="torch", advance=told.append)
     assert sum(told) == steps_of(1)
     assert figures["tiles_scout"] == 24 * 24, "whole blocks of eight by eight"
     assert figures["tiles"] == 18 * 18 and figures["mpx"] == pytest.approx(1.21)
@@ -83,7 +84,7 @@ def test_figures(model: Path, path: Path) -> None:
 
 def test_looking_everywhere_has_nothing_to_agree_with(model: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench_slide, "run_command", lambda *asked: (1.0, 100.0))  # seen at work above
-    figures = measure(model, path, exact=True, repeats=1)
+    figures = measure(model, path, exact=True, repeats=1, engine="torch")
     assert figures["tiles_informativeness"] == 324 and figures["tiles_scout"] == 0
     assert "overlap" not in figures and figures["exact"] is True
 
@@ -115,4 +116,21 @@ def test_a_command_that_fails_is_said_and_nothing_stays(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(AspirateError, match=r"nothing\.tiff: the command that is measured failed"):
         run_command(model, tmp_path / "nothing.tiff", [])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_ends_the_command_and_leaves_nothing(
+    model: Path, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    children: list[subprocess.Popen[str]] = []
+
+    def pressed(child: "subprocess.Popen[str]") -> None:
+        children.append(child)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", pressed)
+    with pytest.raises(KeyboardInterrupt):
+        run_command(model, path, [])
+    assert children[0].poll() is not None, "ended"
     assert list(tmp_path.iterdir()) == []
