@@ -33,6 +33,18 @@ class Square:
 
 
 @dataclass(frozen=True, slots=True)
+class Walk:
+    """Two steps, slow enough to be seen."""
+
+    def __call__(self, stages: Stages, /) -> None:
+        with stages("walk", 2, "steps") as bar:
+            for _ in range(2):
+                bar.note("on the way")
+                bar(1)
+                time.sleep(1.2)
+
+
+@dataclass(frozen=True, slots=True)
 class Nothing:
     def __call__(self, stages: Stages, /) -> None:
         pass

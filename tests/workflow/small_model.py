@@ -58,7 +58,7 @@ class Deadly(Model):
 @dataclass(frozen=True, slots=True)
 class DeadlyModelAt(ModelAt):
     def __call__(self) -> Model:
-        return Deadly(load_model(self.folder).bundle)
+        return Deadly(load_model(self.folder).bundle, self.engine)
 
 
 def files_of(out: Path) -> dict[str, bytes]:

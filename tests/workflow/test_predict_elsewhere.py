@@ -7,6 +7,7 @@ import pytest
 from tests.workflow.small_model import DeadlyModelAt, files_of, save_small_model, small_slides
 
 from aspirate.core.lock import FolderInUse, locked
+from aspirate.workflow.launch import Needs
 from aspirate.workflow.local_pool import LocalPool
 from aspirate.workflow.predict import load_model
 from aspirate.workflow.predict_many import predict_many
@@ -24,7 +25,7 @@ def test_a_slide_that_ends_its_process_is_a_row_and_the_others_are_as_in_this_pr
 
     with monkeypatch.context() as planted:
         planted.setattr("aspirate.workflow.predict_many.ModelAt", DeadlyModelAt)
-        summary = predict_many(model, slides, there, executor=LocalPool(2), source=source, threads=1)
+        summary = predict_many(model, slides, there, executor=LocalPool(2), source=source, needs=Needs(1))
     why = "s2: the process at work on it ended with SIGSEGV, also when nothing else was at work"
     assert summary.failures == {"s2": why, "cut": summary.failures["cut"]}
     of_others = {name: content for name, content in files_of(here).items() if "/" in name and "s2" not in name}

@@ -9,6 +9,7 @@ import typer
 from aspirate import __version__
 from aspirate.cli.bench_slide import bench_slide
 from aspirate.cli.crew import (
+    GpusOfSlide,
     GpusOfUnit,
     On,
     SlidesAtOnce,
@@ -201,9 +202,9 @@ def train(
     show_figures(summary.figures, None)
     for slide_id, why in summary.failures.items():
         err.print(f"left out {slide_id}: {why}", markup=False)
-    out.print(f"model: {summary.model}")
     if summary.scout:
         out.print(summary.scout, markup=False)
+    out.print(f"model: {summary.model}")
     if summary.failures:
         raise typer.Exit(FAILED)
 
@@ -288,6 +289,7 @@ def predict(
     ] = "auto",
     workers: SlidesAtOnce = 0,
     threads: ThreadsOfSlide = 0,
+    gpus: GpusOfSlide = 0,
     on: On = "local",
 ) -> None:
     """Score slides: a table, heat maps, sheets, GeoJSON for QuPath."""
@@ -300,7 +302,7 @@ def predict(
     for note in loaded.notes:
         err.print(f"note: {note}", markup=False)
     entries = entries_at(slides)
-    crew, each = crew_for_slides(on, workers, threads, len(entries))
+    crew, each = crew_for_slides(on, workers, threads, gpus, len(entries))
     summary = predict_many(loaded, entries, folder, settings, progress, crew, model, each)
     for slide_id, why in summary.failures.items():
         err.print(f"failed {slide_id}: {why}", markup=False)

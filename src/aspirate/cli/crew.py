@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from aspirate.workflow.launch import Executor
+    from aspirate.workflow.launch import Executor, Needs
+
+SLIDE_MEMORY_MB = 1000
+"""What a slide takes at most with the compact recipe, its model included."""
 
 On = Annotated[
     str,
@@ -28,6 +31,7 @@ SlidesAtOnce = Annotated[
 ]
 ThreadsOfSlide = Annotated[int, typer.Option("--threads", min=0, help="Of each.", show_default="cores / workers")]
 ThreadsOfUnit = Annotated[int, typer.Option("--threads", min=1, help="Of each unit; a run keeps to its number.")]
+GpusOfSlide = Annotated[int, typer.Option("--gpus", min=0, help="Of each, where it is done in a process apart.")]
 GpusOfUnit = Annotated[
     int | None, typer.Option("--gpus", min=0, help="Of each unit.", show_default="1 where this machine has any")
 ]
@@ -45,14 +49,14 @@ def crew_for_units(on: str, workers: int, threads: int) -> "Executor":
     return executor_for(on, workers or (max(1, cores() // threads) if on == "local" else 0))
 
 
-def crew_for_slides(on: str, workers: int, threads: int, slides: int) -> "tuple[Executor, int]":
-    """With the threads of a slide; several slides are kept apart from this process, so that a crash costs one alone."""
-    from aspirate.workflow.launch import executor_for
+def crew_for_slides(on: str, workers: int, threads: int, gpus: int, slides: int) -> "tuple[Executor, Needs]":
+    """And what a slide gets; several are kept apart from this process, so that a crash costs one alone."""
+    from aspirate.workflow.launch import Needs, executor_for
     from aspirate.workflow.local_pool import LocalPool
 
     if on != "local":
-        return executor_for(on, workers), threads or 1
+        return executor_for(on, workers), Needs(threads or 1, SLIDE_MEMORY_MB, gpus)
     if workers == 1 or slides == 1:
-        return executor_for(on, 1), threads
+        return executor_for(on, 1), Needs(threads)
     at_once = workers or 1
-    return LocalPool(at_once), threads or max(1, cores() // at_once)
+    return LocalPool(at_once), Needs(threads or max(1, cores() // at_once), SLIDE_MEMORY_MB, gpus)

@@ -40,8 +40,7 @@ from aspirate.workflow.slide_job import (
     made_from,
 )
 
-SLIDE_MEMORY_MB = 1000
-"""What a slide takes at most with the compact recipe, its model included."""
+AS_IT_IS = Needs(cpus=0)
 SAVE_EVERY_S = 1.0
 """The table is written whole; what a kill loses of it is done again."""
 
@@ -87,18 +86,17 @@ def predict_many(
     stages: Stages = silent_stages,
     executor: Executor | None = None,
     source: Path | None = None,
-    threads: int = 0,
+    needs: Needs = AS_IT_IS,
 ) -> PredictSummary:
     """Every slide; one that fails is a row with its error, and the rest go on.
 
     Without an `executor` slides are done one after another in this process. With one, `source` is the folder of the
-    model, for others to load, and `threads` is how many a slide gets.
+    model, for others to load, and `needs` is what a slide gets.
     """
     _refuse_names(entries)
     with locked(out):
         batch = _Batch(model, entries, PredictFolder(out), settings or PredictSettings())
         clear_parts(out)
-        needs = Needs(threads, SLIDE_MEMORY_MB)
         units = [Unit(job.entry.slide_id, job, needs) for job in batch.jobs(source)]
         with stages("predicting", len(entries), "slides") as bar, batch.kept():
             bar(len(batch.skipped))
@@ -181,7 +179,7 @@ class _Batch:
 
     def jobs(self, source: Path | None) -> list[SlideJob]:
         """What is still to be done; others load the model from `source`, this process has it."""
-        at = None if source is None else ModelAt(source.resolve(), self.model_sha256)
+        at = None if source is None else ModelAt(source.resolve(), self.model_sha256, self.model.engine)
         left = [entry for entry in self.entries if entry.slide_id not in self.skipped]
         return [
             SlideJob(entry, self.folder, self.settings, self.model_sha256, at or (lambda: self.model)) for entry in left

@@ -22,15 +22,16 @@ from aspirate.workflow.unit_progress import Bars, Channel, Said
 LISTEN_EVERY_S = 0.5
 COUNT_EVERY_S = 5.0
 AHEAD = 2
-"""Units handed to Ray beyond those it has room for, so that no worker waits for the next one."""
+"""Units handed to Ray for each that it has room for, so that no worker waits for the next one."""
 ATTEMPTS = 5
 """Of a unit whose machines are lost, or too small for it."""
 
 
-def ray_module() -> ModuleType:
-    """Ray as it must be set before it is imported: no report to its makers, and on one machine nothing but loopback."""
+def ray_module(loopback: bool) -> ModuleType:
+    """Ray as it must be set before it is imported: no report to its makers, and on one machine loopback alone."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    if loopback:
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     try:
         import ray
     except ImportError as error:
@@ -46,7 +47,7 @@ class RayPool:
         self.address, self.at_once = address, at_once
 
     def run(self, units: Sequence[Unit], stages: Stages, begun: Begun = unheeded) -> Outcomes:
-        ray = ray_module()
+        ray = ray_module(loopback=self.address is None)
         agenda = Agenda(units)  # first: wrong units are nobody's business but ours
         try:
             ray.init(self.address, log_to_driver=False, logging_level="error", include_dashboard=False)
@@ -63,7 +64,7 @@ class RayPool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Attempt:
+class Attempt:
     """A unit as it is asked of Ray this time."""
 
     unit: Unit
@@ -72,18 +73,21 @@ class _Attempt:
     crashed: bool = False
     """A worker died of it before."""
 
+    def with_needs(self, needs: Needs) -> "Attempt":
+        return replace(self, needs=needs)
+
 
 class _Shift:
     """One run: what is asked of Ray, and what has been heard of it."""
 
     def __init__(self, ray: ModuleType, at_once: int, agenda: Agenda, bars: Bars, begun: Begun) -> None:
         self.ray, self.agenda, self.bars, self.begun = ray, agenda, bars, begun
-        self.at_once, self._counted, self._cpus = at_once, 0.0, 1
-        self.asked: dict[Any, _Attempt] = {}
-        self.again: deque[_Attempt] = deque()
+        self.at_once, self._heard, self._counted, self._cpus = at_once, 0.0, 0.0, 1
+        self.asked: dict[Any, Attempt] = {}
+        self.again: deque[Attempt] = deque()
         self.known: set[str] = set()
         self.mailbox = ray.remote(num_cpus=0)(_Mailbox).remote()
-        self.task = ray.remote(max_retries=0)(_perform)
+        self.task = ray.remote(max_retries=0)(perform_on_ray)
 
     def submit(self) -> None:
         while self.again or self.agenda.ready:
@@ -103,12 +107,17 @@ class _Shift:
             return self.at_once
         if time.monotonic() - self._counted > COUNT_EVERY_S:
             self._counted, self._cpus = time.monotonic(), int(self.ray.cluster_resources().get("CPU", 1))
-        return self._cpus // max(1, needs.cpus) + AHEAD
+        return AHEAD * max(1, self._cpus // max(1, needs.cpus))
 
     def listen(self) -> Outcomes:
         """What has ended, and what those at work say."""
-        ended, _ = self.ray.wait(list(self.asked), num_returns=1, timeout=LISTEN_EVERY_S)
-        self._read_mail()
+        asked = list(self.asked)
+        if self.ray.wait(asked, num_returns=1, timeout=LISTEN_EVERY_S)[0]:
+            ended, _ = self.ray.wait(asked, num_returns=len(asked), timeout=0)
+        else:
+            ended = []
+        if time.monotonic() - self._heard > LISTEN_EVERY_S:
+            self._read_mail()
         for reference in ended:
             attempt = self.asked.pop(reference)
             outcome = self._outcome(reference, attempt)
@@ -117,7 +126,7 @@ class _Shift:
                 self._begin(outcome.name)
                 yield from self.agenda.ended(outcome)
 
-    def _outcome(self, reference: Any, attempt: _Attempt) -> Outcome | None:
+    def _outcome(self, reference: Any, attempt: Attempt) -> Outcome | None:
         """None where the unit is to be tried again."""
         try:
             outcome: Outcome = self.ray.get(reference)
@@ -138,6 +147,7 @@ class _Shift:
             mail: list[tuple[str, Said | None]] = self.ray.get(self.mailbox.take.remote(), timeout=LISTEN_EVERY_S)
         except self.ray.exceptions.RayError:  # its machine is lost or busy: work goes on unwatched
             return
+        self._heard = time.monotonic()
         at_work = {attempt.unit.name for attempt in self.asked.values()}
         for name, said in mail:
             if name in at_work:
@@ -156,27 +166,26 @@ class _Shift:
         self.bars.close()
 
 
-def _first(unit: Unit) -> _Attempt:
-    return _Attempt(unit, unit.needs)
+def _first(unit: Unit) -> Attempt:
+    return Attempt(unit, unit.needs)
 
 
-def after(attempt: _Attempt, error: Exception, widest_cpus: int) -> _Attempt | Outcome:
+def after(attempt: Attempt, error: Exception, widest_cpus: int) -> Attempt | Outcome:
     """The next attempt at a unit that did not end by itself, or that it failed for good."""
     from ray import exceptions
 
-    name, number = attempt.unit.name, attempt.number + 1
-    if isinstance(error, exceptions.OutOfMemoryError) and number <= ATTEMPTS:
-        doubled = replace(attempt.needs, memory_mb=2 * max(attempt.needs.memory_mb, 1024))
-        return replace(attempt, needs=doubled, number=number)
-    if isinstance(error, exceptions.NodeDiedError) and number <= ATTEMPTS:
-        return replace(attempt, number=number)
+    name, again = attempt.unit.name, replace(attempt, number=attempt.number + 1)
+    if isinstance(error, exceptions.OutOfMemoryError) and again.number <= ATTEMPTS:
+        return again.with_needs(replace(attempt.needs, memory_mb=2 * max(attempt.needs.memory_mb, 1024)))
+    if isinstance(error, exceptions.NodeDiedError) and again.number <= ATTEMPTS:
+        return again
     if isinstance(error, exceptions.WorkerCrashedError) and not attempt.crashed:
-        return replace(attempt, needs=replace(attempt.needs, cpus=widest_cpus), number=number, crashed=True)
+        return replace(again, crashed=True).with_needs(replace(attempt.needs, cpus=widest_cpus))
     why = str(error).strip().partition("\n")[0]
     return Outcome(name, error=f"{name}: the process at work on it ended, {attempt.number} times in all: {why}")
 
 
-def _perform(version: str, unit: Unit, mailbox: Any) -> Outcome:
+def perform_on_ray(version: str, unit: Unit, mailbox: Any) -> Outcome:
     """Where Ray has put a unit; its needs are the unit's own, however many CPUs it was given."""
     if version != __version__:
         why = f"this machine ({os.uname().nodename}) has aspirate {__version__}, not {version}; install the same on all"

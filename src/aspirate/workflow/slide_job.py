@@ -85,6 +85,8 @@ class ModelAt:
 
     folder: Path
     sha256: str
+    engine: str
+    """The one that was chosen where the command was started, so that all score alike."""
 
     def __call__(self) -> Model:
         return _loaded(self)
@@ -93,7 +95,7 @@ class ModelAt:
 @lru_cache(maxsize=1)
 def _loaded(at: ModelAt) -> Model:
     """Once in a process, for all its slides."""
-    model = load_model(at.folder)
+    model = load_model(at.folder, at.engine)
     if model.bundle.sha256() != at.sha256:
         raise AspirateError(
             f"{at.folder}: the model there is not the one that was asked for; do not change it meanwhile"

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from aspirate.core.errors import ConfigError
 from aspirate.core.geometry import checked_mpp
+from aspirate.core.lock import locked
 from aspirate.core.predictions import Prediction, write_predictions
 from aspirate.core.progress import Stages, silent_stages
 from aspirate.core.ranking import auc
 from aspirate.core.records import SlideEntry
-from aspirate.core.store import write_json
+from aspirate.core.store import clear_parts, write_json
 from aspirate.core.tile_file import read_tiles
 from aspirate.engines.choice import engine_for
 from aspirate.evaluation.splits import Split, choose_holdout
@@ -44,14 +45,19 @@ class TrainSummary:
     figures: dict[str, float]
     failures: dict[str, str]
     """Slides left out, and why."""
-
     scout: str = ""
     """In words, how far the scout can be trusted; empty where none was trained."""
+
 
 def train(
     cohort_path: Path, recipe: Recipe, run: Path, stages: Stages = silent_stages, stage_1: Path | None = None
 ) -> TrainSummary:
     """`stage_1` is another run on the same cohort, whose split, first net and scores are taken over."""
+    with locked(run):
+        return _prepared(cohort_path, recipe, run, stages, stage_1).whole()
+
+
+def _prepared(cohort_path: Path, recipe: Recipe, run: Path, stages: Stages, stage_1: Path | None) -> "_Training":
     folder = RunFolder(run)
     cohort = Cohort.read(cohort_path)
     with stages("checking", len(cohort.entries), "slides") as advance:
@@ -63,6 +69,7 @@ def train(
         entries = list(slides.entries.values())
         split = choose_holdout(entries, recipe.parts, recipe.seed, slides.annotated, recipe.malignancy.labels)
     folder.claim(recipe, cohort_fingerprint(cohort, slides.annotations), cohort_path)
+    clear_parts(run)
     if stage_1 is not None and not folder.splits.exists():
         folder.take_over_stage_1(RunFolder(stage_1))
     if split is None:  # as it was at the first start, should a slide have become unreadable since
@@ -70,7 +77,7 @@ def train(
     else:
         write_json(folder.splits, asdict(split))
     compute = choose_compute(recipe.precision)
-    return _Training(FirstStage(slides, split, recipe, folder, compute, stages)).whole()
+    return _Training(FirstStage(slides, split, recipe, folder, compute, stages))
 
 
 def refuse_untrainable(examination: Examination, recipe: Recipe) -> None:
