@@ -60,6 +60,20 @@ def test_whole_numbers_are_those_of_the_quantised_net(net: TileNet) -> None:
     assert of_engine < 0.5 * error  # a value that lies between two steps may be rounded to either
 
 
+def test_it_computes_with_whole_numbers(net: TileNet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All convolutions but the first, when compiled and when taken from disk."""
+    if "int8" not in this_machine().speeds:
+        pytest.skip("this processor has no 8-bit arithmetic")
+    monkeypatch.setenv("ASPIRATE_CACHE", str(tmp_path))
+    for _ in range(2):
+        engine = OpenVinoEngine(net, "int8", ranges_of(net, tiles(40)))
+        engine.score(tiles(3))
+        (request,) = engine._requests.values()
+        notes = [op.get_rt_info() for op in request.get_compiled_model().get_runtime_model().get_ordered_ops()]
+        kinds = [(note["layerType"].astype(str), note["runtimePrecision"].astype(str)) for note in notes]
+        assert [kind for layer, kind in kinds if layer == "Convolution"] == ["f32", "u8", "u8", "u8", "u8", "u8"]
+
+
 def test_bf16_is_near(net: TileNet) -> None:
     if "bf16" not in this_machine().speeds:
         pytest.skip("this processor has no bf16")

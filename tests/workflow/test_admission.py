@@ -19,7 +19,7 @@ from aspirate.workflow.bundle import load_bundle, save_bundle
 from aspirate.workflow.predict import load_model
 from aspirate.workflow.scorers import scorers_for
 
-CALIBRATION = Calibration(slope=1.5, offset=-0.2, benign=1000, malignant=1000)
+CALIBRATION = Calibration(slope=1.5, offset=-0.2, benign=1, malignant=1)
 RNG = np.random.default_rng(3)
 EXACT = {"informativeness": RNG.normal(0, 4, 60), "malignancy": RNG.normal(0, 1, 60)}
 

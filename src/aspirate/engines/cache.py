@@ -4,8 +4,12 @@ import hashlib
 import json
 import os
 import platform
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from aspirate.core.store import atomic_path, write_json
 
@@ -36,17 +40,22 @@ def cpu() -> str:
     return "\n".join(line for line in of_first if line.startswith(("model name", "flags", "Features", "CPU part")))
 
 
-def kept_bytes(name: str) -> memoryview | None:
-    """As they were put; None where there are none, or not whole."""
+def kept_bytes(
+    name: str, room: Callable[[int], NDArray[np.uint8]] = lambda size: np.empty(size, np.uint8)
+) -> NDArray[np.uint8] | None:
+    """As they were put, in the `room` made for so many; None where there are none, or not whole."""
     path = folder() / name
     try:
-        content = memoryview(path.read_bytes())
-        if hashlib.sha256(content[DIGEST:]).hexdigest().encode() != bytes(content[:DIGEST]):
+        with path.open("rb") as file:
+            digest = file.read(DIGEST)
+            content = room(max(0, path.stat().st_size - DIGEST))
+            file.readinto(content.data)
+        if hashlib.sha256(content.data).hexdigest().encode() != digest:
             return None
         os.utime(path)
     except OSError:
         return None
-    return content[DIGEST:]
+    return content
 
 
 def keep_bytes(name: str, content: bytes | memoryview) -> None:

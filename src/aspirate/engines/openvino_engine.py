@@ -22,6 +22,8 @@ from aspirate.nn.quantised import Range, quantised
 
 BATCH = 16
 """Tiles at once; a smaller batch is filled up, since a graph of a fixed size is compiled best."""
+GRAPH = 1
+"""To be raised when `graph_of` makes another graph of the same net."""
 HINTS = {"fp32": "f32", "bf16": "bf16", "int8": "f32"}
 """In int8 the graph says which layers are integers; the others stay in fp32."""
 
@@ -74,11 +76,19 @@ class OpenVinoEngine:
             "ENABLE_CPU_PINNING": False,  # several processes would sit on the same core
         }
         isa = os.environ.get(ISA_VARIABLE)
-        state = [self.fingerprint, self.ranges, shape, settings, openvino.__version__, cpu(), isa]
+        state = [GRAPH, self.fingerprint, self.ranges, shape, settings, openvino.__version__, cpu(), isa]
         name = f"net-{fingerprint(*state)}.blob"
-        if (kept := kept_bytes(name)) is not None:
+        tensors: list[Any] = []
+
+        def room(size: int) -> NDArray[np.uint8]:
+            """Memory of the library's own: a compiled net goes on using it."""
+            tensors.append(openvino.Tensor(openvino.Type.u8, openvino.Shape([size])))
+            found: NDArray[np.uint8] = tensors[-1].data
+            return found
+
+        if kept_bytes(name, room) is not None:
             try:
-                return core.import_model(bytes(kept), "CPU", settings)
+                return core.import_model(tensors[-1], "CPU", settings)
             except RuntimeError:
                 pass  # whole, but not as this library writes it; compiled anew
         net = self.net if self.ranges is None else quantised(self.net, self.ranges)
@@ -104,6 +114,7 @@ def graph_of(net: nn.Module, shape: tuple[int, ...]) -> Any:
     library()
     from openvino.frontend import FrontEndManager
     from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
+    from openvino.passes import ConstantFolding, Manager
 
     module = _FromBytes(folded(net.eval())).eval()
     one = torch.zeros((1, *shape[1:]), dtype=torch.uint8)
@@ -114,6 +125,9 @@ def graph_of(net: nn.Module, shape: tuple[int, ...]) -> Any:
     front_end = FrontEndManager().load_by_framework("pytorch")
     graph = front_end.convert(front_end.load(decoder))
     graph.reshape(list(shape))
+    passes = Manager()
+    passes.register_pass(ConstantFolding())  # without it, ranges of int8 are not seen as constants, and nothing is int8
+    passes.run_passes(graph)
     return graph
 
 

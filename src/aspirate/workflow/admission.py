@@ -3,7 +3,9 @@
 The order of the tiles must stay, for both nets (Spearman's rank correlation with fp32 at least 0.999), and so must the
 probability of the slide that the reference tiles would make together, each counting as far as it is informative:
 
-    P = calibration(f),   f = Σ u·g / Σ u,   u = σ(r);     |P − P of fp32| ≤ 0.01
+    P = σ(a·f + b),   f = Σ u·g / Σ u,   u = σ(r);     |P − P of fp32| ≤ 0.01
+
+with a and b of the calibration, whose limits do not apply here: beyond them every difference would be 0.
 
 Weights instead of a selection, because among so few tiles a single one that changed sides would weigh too much.
 """
@@ -14,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from aspirate.core.ranking import rank_correlation
 from aspirate.engines.choice import engine_for
@@ -63,7 +66,8 @@ class Admission:
 def slide_probability(scores: Scores, calibration: Calibration) -> float:
     """Of the slide that the reference tiles would make."""
     u = sigmoid(np.asarray(scores["informativeness"], np.float32))
-    return float(calibration.probability(slide_score(scores["malignancy"], np.maximum(u, 1e-6))))
+    f = slide_score(scores["malignancy"], np.maximum(u, 1e-6))
+    return float(expit(calibration.slope * f + calibration.offset))
 
 
 def examine(
