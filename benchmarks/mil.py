@@ -2,9 +2,10 @@
 
 python benchmarks/mil.py DATA [--sets musk1 elephant] [--pools attention gated-attention] [--out FILE.json]
 
-Settings as published for attention (Ilse et al. 2018): layers of 256, 128, 64 with dropout, SGD with momentum 0.9 and
-weight decay 0.005, rate 0.0005 (musk1) or 0.0001 (elephant), one bag a step, 100 epochs; the decision at one half;
-5 × 10-fold. Features are scaled by the training part of each fold. Nothing was tuned here. Writes as it goes, resumes.
+Settings as published for attention (Ilse et al. 2018): layers of 256, 128, 64 with dropout, weights drawn as by Glorot and
+Bengio (2010), SGD with momentum 0.9 and weight decay 0.005, rate 0.0005 (musk1) or 0.0001 (elephant), one bag a step, 100
+epochs; the decision at one half; 5 × 10-fold. Features are scaled by the training part of each fold, and the last epoch
+is taken. Nothing was tuned here. Writes as it goes, resumes.
 """
 
 import argparse
@@ -42,6 +43,11 @@ class BagMlp(nn.Module):
             features = width
         self.encoder = nn.Sequential(*layers)
         self.pool = POOLS[pool](features)
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
 
     def forward(self, rows: Tensor, bag: Tensor) -> Tensor:
         logits: Tensor = self.pool(self.encoder(rows), bag, CUT)[:, 0]
@@ -89,26 +95,24 @@ def accuracy(
     rows = x[np.isin(bag, train)]
     scaled = torch.from_numpy((x - rows.mean(0)) / np.maximum(rows.std(0), 1e-6)).float()
     bags = [scaled[bag == number] for number in range(len(label))]
+    whole = [torch.zeros(len(rows), dtype=torch.long) for rows in bags]
+    target = torch.from_numpy(label).float()
     torch.manual_seed(seed)
     net = BagMlp(x.shape[1], pool)
-    optimiser = torch.optim.SGD(net.parameters(), rate, momentum=0.9, weight_decay=0.005)
+    optimiser = torch.optim.SGD(net.parameters(), rate, momentum=0.9, weight_decay=0.005, fused=True)
     order = np.random.default_rng(seed)
     net.train()
     for _ in range(EPOCHS):
         for number in order.permutation(train):
             optimiser.zero_grad()
-            target = torch.tensor([float(label[number])])
-            loss = binary_cross_entropy_with_logits(net(bags[number], _whole(bags[number])), target)
+            said = net(bags[number], whole[number])
+            loss = binary_cross_entropy_with_logits(said, target[number : number + 1])
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
     net.eval()
     with torch.no_grad():
-        right = [(float(net(bags[n], _whole(bags[n]))) > 0) == bool(label[n]) for n in test]
+        right = [(float(net(bags[n], whole[n])) > 0) == bool(label[n]) for n in test]
     return float(np.mean(right))
-
-
-def _whole(rows: Tensor) -> Tensor:
-    return torch.zeros(len(rows), dtype=torch.long)
 
 
 if __name__ == "__main__":
