@@ -15,7 +15,9 @@ from aspirate.nn.tile_net import TileNet, seeded
 from aspirate.stages.calibration import Calibration
 from aspirate.workflow.bundle import Bundle, load_bundle, save_bundle
 from aspirate.workflow.predict import Model
+from aspirate.workflow.predict_many import entries_at, predict_many
 from aspirate.workflow.recipe import Recipe
+from aspirate.workflow.slide_job import PredictSettings
 from aspirate.workflow.trust import Trust
 
 SIDE = 32
@@ -165,3 +167,20 @@ def test_saving_a_model_without_a_scout_leaves_none_behind(saved: Path) -> None:
     save_bundle(saved, replace(old, scout=None, trust=replace(TRUST, admitted=False)), reference)
     assert not (saved / "scout.safetensors").exists() and load_bundle(saved).scout is None
     assert "is not used, so every tile is looked at closely" in (saved / "README.md").read_text(encoding="utf-8")
+
+
+def test_results_of_another_scout_or_of_looking_everywhere_are_not_taken_for_these(slide: Path, tmp_path: Path) -> None:
+    entries = entries_at([slide])
+    settings = PredictSettings(mpp=0.25)
+
+    def skipped(one: Bundle, exact: bool = False) -> tuple[str, ...]:
+        asked = settings.model_copy(update={"exact": exact})
+        return predict_many(Model(one, "torch"), entries, tmp_path / "out", asked).skipped
+
+    assert skipped(bundle(shifted(0.0))) == ()
+    assert skipped(bundle(shifted(0.0))) == ("planted",)
+    assert skipped(bundle(shifted(0.5))) == ()
+    assert skipped(bundle(shifted(0.5), replace(TRUST, margin=2.0))) == ()
+    assert skipped(bundle(shifted(0.5), replace(TRUST, margin=2.0)), exact=True) == ()
+    tiles = read_tiles(tmp_path / "out" / "tiles" / "planted.h5").values
+    assert tiles["exact"].all()
