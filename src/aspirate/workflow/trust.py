@@ -14,7 +14,7 @@ less than half of the tiles looked at, the scout is not used.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,10 +78,10 @@ def overlap(kept: NDArray[np.bool_], exact: NDArray[np.bool_]) -> float:
 
 def decide(slides: Sequence[HeldSlide], confident: float, selection: SelectionSettings) -> Trust:
     """The smallest margin that will do, or the last one tried."""
-    tried = (_tried(slides, Cascade(margin, confident, selection)) for margin in MARGINS)
-    trust = next(tried)
-    while not trust.admitted and trust.share <= MOST:
-        trust = next(tried, replace(trust, share=1.0))
+    for margin in MARGINS:
+        trust = _tried(slides, Cascade(margin, confident, selection))
+        if trust.admitted or trust.share > MOST:
+            break
     return trust
 
 
