@@ -10,7 +10,7 @@ from aspirate.cli.display import progress, show_figures
 
 def bench_slide(
     model: Annotated[
-        Path, typer.Option(metavar="RUN/model", help="A trained model; random weights keep random tiles.")
+        Path, typer.Option(metavar="RUN/model", help="A trained model: random weights would tell nothing.")
     ],
     size: Annotated[str, typer.Option(metavar="WxH", help="Pixels of the slide that is drawn.")] = "40000x25000",
     slide: Annotated[Path | None, typer.Option(help="A slide to take instead.")] = None,
