@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aspirate.core.errors import ImplausibleResolution, MissingResolution
-from aspirate.core.geometry import Size, TileGrid, checked_mpp, magnification, side_in_px0
+from aspirate.core.geometry import MPP_RANGE, Size, TileGrid, checked_mpp, magnification, px0_of_um, side_in_px0
 
 
 @given(st.integers(1, 700), st.integers(1, 700), st.integers(1, 300))
@@ -29,6 +29,35 @@ def test_index_at_names_the_tile_that_holds_the_point(width: int, height: int, s
     assert index is not None
     left, top = grid.corners_px0()[index]
     assert left <= x < left + side and top <= y < top + side
+
+
+mpps = st.floats(*MPP_RANGE)
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**6), mpps, mpps, st.data())
+def test_a_tile_is_named_by_every_pixel_of_its_own(
+    width: int, height: int, slide_mpp: float, mpp: float, data: st.DataObject
+) -> None:
+    grid = TileGrid.cover(Size(width, height), slide_mpp, mpp=mpp)
+    column = data.draw(st.integers(0, grid.columns - 1))
+    row = data.draw(st.integers(0, grid.rows - 1))
+    x, y = column * grid.side_px0, row * grid.side_px0
+    last_x, last_y = min(x + grid.side_px0, width) - 1, min(y + grid.side_px0, height) - 1
+    for corner in [(x, y), (last_x, y), (x, last_y), (last_x, last_y)]:
+        assert grid.index_at(*corner) == row * grid.columns + column
+
+
+@given(st.floats(0, 1e6), mpps)
+def test_micrometres_are_the_same_after_a_way_through_pixels(length_um: float, slide_mpp: float) -> None:
+    assert px0_of_um(length_um, slide_mpp) * slide_mpp == pytest.approx(length_um, rel=1e-12)
+
+
+@given(st.integers(16, 1024), mpps, mpps)
+def test_a_tile_covers_what_was_asked_for_to_half_a_pixel(side_px: int, mpp: float, slide_mpp: float) -> None:
+    grid = TileGrid.cover(Size(9000, 9000), slide_mpp, side_px, mpp)
+    wanted_um, covered_um = side_px * mpp, grid.side_px0 * slide_mpp
+    assert grid.mpp * side_px == pytest.approx(covered_um)
+    assert abs(covered_um - wanted_um) <= slide_mpp * (0.5 + 1e-9) or grid.side_px0 == 1
 
 
 def test_points_outside_have_no_tile() -> None:
