@@ -157,3 +157,26 @@ def test_weights_stay_on_disk_where_the_net_is_compiled(made: Path, monkeypatch:
     loaded = load_bundle(made)
     assert scorers_for(loaded, "openvino-fp32").name == "openvino-fp32"
     assert loaded.sha256() == bundle().sha256()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ranges": {"informativeness": [[0, 1]], "malignancy": [[0, 1]]}},
+        {"ranges": {"malignancy": [[0, 1]] * 5}},
+        {"ranges": {"informativeness": [[0, float("nan")]] * 5, "malignancy": [[0, 1]] * 5}},
+        {"ranges": [1]},
+        {"ranges": 7},
+        {"difference": {"malignancy": "much"}},
+        {"difference": 3},
+        {"admitted": "yes"},
+        {"colour": "red"},
+    ],
+)
+def test_evidence_that_makes_no_sense_is_refused(change: dict[str, object], made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made, tmp_path / "model")
+    note = json.loads((made / "model.json").read_text(encoding="utf-8"))
+    note["precisions"][1] |= change
+    (tmp_path / "model" / "model.json").write_text(json.dumps(note), encoding="utf-8")
+    with pytest.raises(AspirateError, match="not a model bundle, or a damaged one"):
+        load_bundle(tmp_path / "model")

@@ -22,7 +22,7 @@ from aspirate.core.ranking import rank_correlation
 from aspirate.engines.choice import engine_for
 from aspirate.engines.machine import this_machine
 from aspirate.nn.fingerprint import tensors_sha256
-from aspirate.nn.quantised import Range, ranges_of
+from aspirate.nn.quantised import Range, quantisable, ranges_of
 from aspirate.nn.tile_net import TileNet
 from aspirate.stages.calibration import Calibration
 from aspirate.stages.informativeness import sigmoid
@@ -55,8 +55,23 @@ class Admission:
 
     @classmethod
     def read(cls, note: Mapping[str, Any]) -> "Admission":
-        ranges = {net: [(float(low), float(high)) for low, high in all_] for net, all_ in note["ranges"].items()}
-        return cls(**{**note, "ranges": ranges})
+        """As a stranger may have written it; what makes no sense is a ValueError or a TypeError."""
+        ranges = {net: [(float(low), float(high)) for low, high in all_] for net, all_ in dict(note["ranges"]).items()}
+        read = cls(**{**note, "ranges": ranges})
+        numbers = [
+            *read.rank_correlation.values(),
+            *read.difference.values(),
+            *(limit for all_ in ranges.values() for range_ in all_ for limit in range_),
+        ]
+        if not np.isfinite(np.array(numbers, np.float64)).all() or not isinstance(read.admitted, bool):
+            raise ValueError(f"precision {read.precision}: its evidence makes no sense")
+        return read
+
+    def refuse_others(self, nets: Mapping[str, TileNet]) -> None:
+        """Ranges must be one for each layer in 8 bits."""
+        for name, net in nets.items():
+            if self.ranges and len(self.ranges.get(name, ())) != len(quantisable(net)):
+                raise ValueError(f"precision {self.precision}: its ranges are not those of {name}")
 
     def allowed(self, net: str) -> float:
         """How far a score may be off when the model is loaded on another machine."""

@@ -147,7 +147,9 @@ def load_bundle(folder: str | Path) -> Bundle:
             reference=_reference(folder, recipe, note),
             stored_sha256=dict(note["sha256"]),
         )
-    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+        for admission in bundle.reference.admissions:
+            admission.refuse_others(nets)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError) as error:
         raise AspirateError(
             f"{folder}: not a model bundle, or a damaged one ({error}); train or copy it again"
         ) from error
