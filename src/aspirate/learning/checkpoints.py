@@ -35,9 +35,9 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         with safe_open(path, framework="pt") as file:
             note = json.loads((file.metadata() or {}).get(NOTE, "{}"))
             if not isinstance(note, dict):
-                raise ValueError(f"its note is {note!r:.40}")
+                raise TypeError(f"its note is {note!r:.40}")
             return {name: file.get_tensor(name) for name in file.keys()}, note  # noqa: SIM118
-    except (OSError, SafetensorError, ValueError, RecursionError) as error:
+    except (OSError, SafetensorError, ValueError, TypeError, RecursionError) as error:
         raise AspirateError(f"{path}: not a readable safetensors file ({error}); copy or train it again") from error
 
 
