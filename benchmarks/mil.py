@@ -2,10 +2,10 @@
 
 python benchmarks/mil.py DATA [--sets musk1 elephant] [--pools attention gated-attention] [--out FILE.json]
 
-Settings as published for attention (Ilse et al. 2018): layers of 256, 128, 64 with dropout, weights drawn as by Glorot and
-Bengio (2010), SGD with momentum 0.9 and weight decay 0.005, rate 0.0005 (musk1) or 0.0001 (elephant), one bag a step, 100
-epochs; the decision at one half; 5 × 10-fold. Features are scaled by the training part of each fold, and the last epoch
-is taken. Nothing was tuned here. Writes as it goes, resumes.
+Settings as published for attention (Ilse et al. 2018): layers of 256, 128, 64 with dropout, weights drawn as by
+Glorot and Bengio (2010), SGD with momentum 0.9 and weight decay 0.005, rate 0.0005 (musk1) or 0.0001 (elephant), one
+bag a step, 100 epochs; the decision at one half; 5 × 10-fold. Features are scaled by the training part of each fold,
+and the last epoch is taken. Nothing was tuned here. Writes as it goes, resumes.
 """
 
 import argparse
