@@ -58,7 +58,10 @@ def test_the_same_order_at_another_place_is_not_admitted() -> None:
 
 def test_scores_that_are_no_numbers_are_not_admitted() -> None:
     found = EXACT | {"malignancy": np.full(60, np.nan)}
-    assert not judged("bf16", EXACT, found, CALIBRATION, {}).admitted
+    for wrong in (found, EXACT | {"malignancy": np.ones(60)}):
+        verdict = judged("bf16", EXACT, wrong, CALIBRATION, {})
+        assert not verdict.admitted and verdict.why.startswith("not admitted: scores that are no numbers")
+        assert verdict.rank_correlation == {}  # NaN would not be read back
 
 
 @pytest.fixture(scope="module")

@@ -115,6 +115,8 @@ def judged(
     correlation = {name: round(rank_correlation(exact[name], found[name]), 6) for name in exact}
     difference = {name: float(f"{np.abs(found[name] - exact[name]).max():.3g}") for name in exact}
     delta = abs(slide_probability(found, calibration) - slide_probability(exact, calibration))
+    if not np.isfinite([*correlation.values(), *difference.values(), delta]).all():
+        return Admission(precision, False, "not admitted: scores that are no numbers, or do not tell tiles apart")
     admitted = all(value >= RANK_CORRELATION for value in correlation.values()) and delta <= DELTA_PROBABILITY
     evidence = (
         f"rank correlation {', '.join(f'{value:.4f}' for value in correlation.values())} with fp32 (at least "
