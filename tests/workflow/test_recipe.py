@@ -53,6 +53,7 @@ def test_single_settings_are_changed_as_typed() -> None:
 @pytest.mark.parametrize(
     ("typed", "told"),
     [
+        ("scout.shrink=3", r"scout\.shrink: the side of a tile, 128, is no multiple of 3 × 8; use another divisor"),
         ("malignancy.epoch=5", r"recipe compact: malignancy\.epoch: Extra inputs"),
         ("sed=5", r"sed: Extra inputs"),
         ("malignancy.epochs=0", r"malignancy\.epochs: .*got 0"),
