@@ -27,7 +27,7 @@ from aspirate.workflow.bundle import load_bundle
 from aspirate.workflow.predict import Model
 from aspirate.workflow.recipe import Recipe, load_recipe
 from aspirate.workflow.screen import score_tiles
-from aspirate.workflow.train import TrainSummary, train
+from aspirate.workflow.train import TrainSummary, spread, train
 
 COHORT = SynthSettings(slides=12, size=(384, 384), mpp=1.0, annotated=0.8, seed=3, sites=1, malignant=0.4, readers=0)
 """A few tenths of a millimetre square each, at a quarter of the usual resolution: 144 tiles of 32 px."""
@@ -316,3 +316,11 @@ def test_a_slide_that_fails_between_the_check_and_the_reading(
     assert summary.failures == {victim: f"{victim}: the share is gone; mount it again"}
     assert [row["status"] for row in rows(tmp_path / "run") if row["slide_id"] == victim] == ["failed"]
     assert (tmp_path / "run" / "model" / "model.json").exists()
+
+
+def test_tiles_that_are_almost_equal_are_taken_once() -> None:
+    """Their order is chance, and would speak against an engine that rounds a little differently."""
+    scores = np.array([-9.0, -9.001, -9.002, -8.999, 0.1, 4.0, 4.001, 9.0], np.float32)
+    assert spread(scores, 3).tolist() == [2, 4, 7]
+    assert spread(scores, 100).tolist()[-1] == 7 and len(set(np.round(scores[spread(scores, 19)]))) >= 4
+    assert spread(np.ones(5, np.float32), 4).tolist() == [0]

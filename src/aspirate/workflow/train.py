@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -159,17 +160,15 @@ class _Training:
         return judged(bundle, entry, score, enough, fold="validation")
 
     def reference(self, informativeness: Informativeness, validation: list[SlideEntry]) -> NDArray[np.uint8]:
-        """Of validation slides in turn a kept tile and a drawn one, which is rarely informative."""
-        slides = validation[:REFERENCE_SLIDES]
-        count = max(1, REFERENCE_TILES // (2 * len(slides)))
-        engine = engine_for(informativeness.net)
-        stacks = []
-        for entry in slides:
-            kept, drawn = self.first.kept(entry), self.first.bank.stack(f"{entry.slide_id}.{DRAWN}")
-            stacks.append(kept[np.unique(np.linspace(0, len(kept) - 1, count).astype(int))])
-            stacks.append(drawn[spread(engine.score(drawn), count)])
-        turns = max(map(len, stacks))
-        return np.stack([stack[turn] for turn in range(turns) for stack in stacks if turn < len(stack)])
+        """Kept tiles of validation slides in turn, and between them drawn ones, which are rarely informative."""
+        slides, half = validation[:REFERENCE_SLIDES], REFERENCE_TILES // 2
+        stacks = [self.first.kept(entry) for entry in slides]
+        rows = [np.unique(np.linspace(0, len(stack) - 1, max(1, half // len(slides))).astype(int)) for stack in stacks]
+        in_turn = zip_longest(*(stack[chosen] for stack, chosen in zip(stacks, rows, strict=True)))
+        kept = [tile for turn in in_turn for tile in turn if tile is not None]
+        drawn = np.concatenate([self.first.bank.stack(f"{entry.slide_id}.{DRAWN}") for entry in slides])
+        others = drawn[spread(engine_for(informativeness.net).score(drawn), half)]
+        return np.stack([tile for pair in zip_longest(kept, others) for tile in pair if tile is not None])
 
 
 def spread(scores: NDArray[np.float32], count: int) -> NDArray[np.int64]:
