@@ -34,7 +34,7 @@ from aspirate.workflow.fold import (
     fold_at_hand,
     read_unit,
 )
-from aspirate.workflow.launch import Executor, Here, Needs, Unit
+from aspirate.workflow.launch import HERE, Executor, Needs, Unit
 from aspirate.workflow.methods import METHODS, Method
 from aspirate.workflow.recipe import Recipe
 from aspirate.workflow.run_folder import RunFolder, cohort_fingerprint
@@ -102,9 +102,9 @@ def crossval(
     plan: Plan = EVERYTHING,
     stages: Stages = silent_stages,
     grid: Grid = unwatched,
-    executor: Executor | None = None,
+    executor: Executor = HERE,
 ) -> CrossvalSummary:
-    """Units are done one after another in this process where there is no `executor`; their results are the same."""
+    """Results are the same whichever executor does the units."""
     with locked(run, shared=bool(plan.only)), ExitStack() as held:
         summary, folds = _prepare(cohort_path, recipe, run, plan, stages)
         for fold in folds if plan.only else ():
@@ -112,7 +112,7 @@ def crossval(
         clear_parts(run)
         held.callback(fold_at_hand.cache_clear)
         work = _Work(cohort_path, summary, folds, plan.needs(), grid(summary.methods, summary.folds))
-        work.through(executor or Here(), stages)
+        work.through(executor, stages)
     return summary
 
 
@@ -120,7 +120,7 @@ def _prepare(
     cohort_path: Path, recipe: Recipe, run: Path, plan: Plan, stages: Stages
 ) -> tuple[CrossvalSummary, list[FoldPlan]]:
     """What can be done, and the folds to do now; the folder is the run's from here on."""
-    folder = RunFolder(run)
+    folder, cohort_path = RunFolder(run), cohort_path.absolute()  # elsewhere another folder may be the current one
     cohort = Cohort.read(cohort_path)
     with stages("checking", len(cohort.entries), "slides") as advance:
         examination = examine(cohort_path, advance=advance)
@@ -136,7 +136,7 @@ def _prepare(
         bf16 = _rounding(folder, recipe, plan)
     summary = CrossvalSummary(run, folder.predictions, able, len(chosen), skipped, left_out=dict(slides.failures))
     wanted = sorted(set(plan.only)) or range(len(chosen))
-    return summary, [FoldPlan(run, number, chosen[number], recipe, slides, bf16) for number in wanted]
+    return summary, [FoldPlan(run.absolute(), number, chosen[number], recipe, slides, bf16) for number in wanted]
 
 
 def _rounding(folder: RunFolder, recipe: Recipe, plan: Plan) -> bool:

@@ -82,11 +82,14 @@ class Here:
             yield from agenda.ended(perform(unit, stages))
 
 
+HERE = Here()
+
+
 def executor_for(on: str, workers: int) -> Executor:
     """`on` is where, as people type it: `local`, `ray`, `auto`, `ray://host:port`; one local worker is this process."""
     if on == "local":
         if workers == 1:
-            return Here()
+            return HERE
         from aspirate.workflow.local_pool import LocalPool
 
         return LocalPool(workers)

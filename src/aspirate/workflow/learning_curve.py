@@ -17,7 +17,7 @@ from aspirate.core.store import LEARNING_CURVE_FILE
 from aspirate.slides.annotations import AnnotationIndex
 from aspirate.slides.cohort import Cohort
 from aspirate.workflow.crossval import EVERYTHING, Plan, crossval
-from aspirate.workflow.launch import Executor
+from aspirate.workflow.launch import HERE, Executor
 from aspirate.workflow.methods import SHOWN, choose_methods
 from aspirate.workflow.recipe import Recipe
 
@@ -31,7 +31,7 @@ def learning_curve(
     stages: Stages = silent_stages,
     shares: Sequence[float] = SHARES,
     plan: Plan = EVERYTHING,
-    executor: Executor | None = None,
+    executor: Executor = HERE,
 ) -> tuple[Path, dict[str, str]]:
     """After a cross-validation in `run` by `plan`, on its folds; units that failed are named with their reason."""
     row = choose_methods([SHOWN])

@@ -27,7 +27,7 @@ from aspirate.learning.checkpoints import tensors_sha256
 from aspirate.slides.cohort import canonical_id, id_problem
 from aspirate.slides.doctor import TABLE_SUFFIXES, slides_at
 from aspirate.workflow.bundle import Bundle
-from aspirate.workflow.launch import Executor, Here, Needs, Outcome, Unit
+from aspirate.workflow.launch import HERE, Executor, Needs, Outcome, Unit
 from aspirate.workflow.predict import Model
 from aspirate.workflow.predictions_page import write_predictions_page
 from aspirate.workflow.slide_job import (
@@ -84,24 +84,24 @@ def predict_many(
     out: Path,
     settings: PredictSettings | None = None,
     stages: Stages = silent_stages,
-    executor: Executor | None = None,
+    executor: Executor = HERE,
     source: Path | None = None,
     needs: Needs = AS_IT_IS,
 ) -> PredictSummary:
     """Every slide; one that fails is a row with its error, and the rest go on.
 
-    Without an `executor` slides are done one after another in this process. With one, `source` is the folder of the
-    model, for others to load, and `needs` is what a slide gets.
+    Where slides are done in other processes, these load the model from `source`; `needs` is what a slide gets.
     """
     _refuse_names(entries)
+    entries = [replace(e, path=e.path.absolute()) for e in entries]  # elsewhere another folder may be the current one
     with locked(out):
         batch = _Batch(model, entries, PredictFolder(out), settings or PredictSettings())
         clear_parts(out)
-        units = [Unit(job.entry.slide_id, job, needs) for job in batch.jobs(source)]
+        units = [Unit(job.entry.slide_id, job, needs) for job in batch.jobs(None if executor is HERE else source)]
         with stages("predicting", len(entries), "slides") as bar, batch.kept():
             bar(len(batch.skipped))
             shown = _SlideBars(bar)
-            with closing((executor or Here()).run(units, shown)) as outcomes:
+            with closing(executor.run(units, shown)) as outcomes:
                 for outcome in outcomes:
                     batch.take(outcome)
                     shown.end(outcome.name)
@@ -181,9 +181,8 @@ class _Batch:
         """What is still to be done; others load the model from `source`, this process has it."""
         at = None if source is None else ModelAt(source.resolve(), self.model_sha256, self.model.engine)
         left = [entry for entry in self.entries if entry.slide_id not in self.skipped]
-        return [
-            SlideJob(entry, self.folder, self.settings, self.model_sha256, at or (lambda: self.model)) for entry in left
-        ]
+        folder = PredictFolder(self.folder.root.absolute())
+        return [SlideJob(entry, folder, self.settings, self.model_sha256, at or (lambda: self.model)) for entry in left]
 
     def take(self, outcome: Outcome) -> None:
         """A row; without one the slide took its process along, or could not begin."""
