@@ -95,6 +95,7 @@ export interface Evidence {
   histogram: number[];
   groups: number | null;
   colours: string[];
+  guessed: number;
 }
 export interface Place {
   x: number;

@@ -53,7 +53,7 @@ export function layerControls(
     { class: "layers", role: "group", "aria-label": "Layers" },
     seen && heat,
     seen && opacity,
-    seen && heatLegend(evidence.colours),
+    seen && heatLegend(evidence),
     seen && tiles,
     graded && tileLegend(),
     marks,
@@ -61,7 +61,7 @@ export function layerControls(
   return { element, keys: { ...(seen && { h: turnHeat, t: turnTiles }), a: turnMarks } };
 }
 
-function heatLegend(colours: string[]): HTMLElement {
+function heatLegend({ colours, guessed }: Evidence): HTMLElement {
   const stops = colours.map((colour, i) => s("stop", { offset: i / (colours.length - 1), "stop-color": colour }));
   return h(
     "div",
@@ -74,6 +74,12 @@ function heatLegend(colours: string[]): HTMLElement {
       s("rect", { width: 110, height: 10, rx: 2, fill: "url(#heat)" }),
     ),
     "1 informative",
+    guessed > 0 &&
+      h(
+        "span",
+        { title: `${Math.round(100 * guessed)} % of the tiles were judged from afar only, by a smaller net` },
+        "· faint: guessed from afar",
+      ),
   );
 }
 

@@ -44,7 +44,8 @@ def tile_values(seed: int) -> dict[str, np.ndarray[tuple[int], np.dtype[np.gener
     kept = heat > 0.9
     malignancy = np.full(len(heat), np.nan, np.float32)
     malignancy[[3, 37, 60]] = [2.5, -1.0, 0.25]
-    return {"informativeness": heat, "selected": kept, "malignancy": malignancy}
+    exact = heat >= (0.2 if seed == 2 else 0.0)  # on slide b a scout guessed at the rest
+    return {"informativeness": heat, "selected": kept, "malignancy": malignancy, "exact": exact}
 
 
 def make_cohort(folder: Path) -> Path:

@@ -109,6 +109,12 @@ def test_the_heat_map_has_one_pixel_a_tile_in_its_colour(visitor: Visitor) -> No
     assert image.shape == (9, 11, 4)
     assert (image[..., :3] == colours(heat)).all()
     assert (image[..., 3] == np.round(np.clip(heat * 2, 0, 1) * 255)).all()
+    guesses = np.asarray(Image.open(BytesIO(visitor.get("/api/slides/b/heat-map").content)))
+    heat = informativeness(2).reshape(grid().rows, grid().columns)
+    strength = np.where(heat < 0.2, 0.5, 1.0)
+    assert (guesses[..., 3] == np.round(np.clip(heat * 2, 0, 1) * strength * 255)).all()
+    assert visitor.get("/api/slides/a/evidence").json()["guessed"] == 0
+    assert visitor.get("/api/slides/b/evidence").json()["guessed"] == pytest.approx((heat < 0.2).mean())
 
 
 def test_evidence_ranks_tiles_by_informativeness(visitor: Visitor) -> None:

@@ -59,6 +59,11 @@ def grid_of(table: TileTable, values: NDArray[np.floating] | None = None) -> NDA
     return grid
 
 
+def guessed(table: TileTable) -> float:
+    """Share of the tiles that were not looked at closely."""
+    return float((~looked_at(table)).mean()) if len(table) else 0.0
+
+
 def heat_map_png(table: TileTable) -> bytes:
     """One pixel a tile, so that a browser can draw edges where they are; the more opaque the more informative.
 

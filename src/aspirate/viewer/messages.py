@@ -152,6 +152,8 @@ class Evidence(Message):
     histogram: list[int]
     groups: int | None
     colours: list[str]
+    guessed: float
+    """Share of the tiles whose informativeness is a scout's guess."""
 
 
 class NewReading(Message):

@@ -14,7 +14,7 @@ from aspirate.core.tile_file import TileTable
 from aspirate.evaluation.readers import Rule, combine
 from aspirate.viewer import messages
 from aspirate.viewer.desk import Desk, Reading
-from aspirate.viewer.evidence import grid_of, groups, histogram, kept_tiles, tile_table
+from aspirate.viewer.evidence import grid_of, groups, guessed, histogram, kept_tiles, tile_table
 from aspirate.viewer.marks import Canvas, Mark, MarkLog
 from aspirate.viewer.open_slides import OpenSlides, anonymous
 from aspirate.viewer.places import Served, ServedSlide
@@ -173,6 +173,7 @@ class Room:
             histogram=histogram(table),
             groups=None if model is None or hidden else groups(table, model.confident),
             colours=css_colours(),
+            guessed=guessed(table),
         )
 
     def square(self, slide: ServedSlide, x_px0: int, y_px0: int, around: int = 1) -> bytes:
