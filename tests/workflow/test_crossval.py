@@ -18,6 +18,7 @@ from tests.workflow.interrupting import Interrupting
 
 from aspirate.core.errors import ConfigError, TableError
 from aspirate.core.geometry import Box
+from aspirate.core.lock import FolderInUse, locked
 from aspirate.core.predictions import read_predictions
 from aspirate.core.ranking import auc
 from aspirate.core.tile_file import read_tiles
@@ -28,13 +29,14 @@ from aspirate.learning.tile_bank import TileBank
 from aspirate.nn.mixture import candidates
 from aspirate.slides.annotations import AnnotationIndex
 from aspirate.slides.cohort import Cohort
+from aspirate.slides.doctor import examine
 from aspirate.slides.reader import open_slide
 from aspirate.stages.malignancy import MalignancyModel, MalignancySettings
 from aspirate.synth.cohort import make_cohort
 from aspirate.synth.settings import SynthSettings
-from aspirate.workflow.crossval import CrossvalSummary, Plan, crossval
+from aspirate.workflow.crossval import CrossvalSummary, Plan, crossval, divide
 from aspirate.workflow.learning_curve import learning_curve
-from aspirate.workflow.methods import METHODS, choose_methods
+from aspirate.workflow.methods import METHODS, Method, choose_methods
 from aspirate.workflow.recipe import Recipe, load_recipe
 from aspirate.workflow.splits_file import write_splits
 
@@ -104,7 +106,8 @@ def test_every_slide_is_tested_once_by_every_method(whole: CrossvalSummary, coho
 def test_folds_are_60_20_20_of_five_and_keep_patients_together(cohort: Path, tmp_path: Path) -> None:
     entries = {e.slide_id: e for e in Cohort.read(cohort).entries}
     only = choose_methods(["cnn"])
-    crossval(cohort, recipe(malignancy__epochs=1, malignancy__tiles_per_slide=1), tmp_path / "r", Plan(only))
+    quick = recipe(malignancy__epochs=1, malignancy__tiles_per_slide=1)
+    crossval(cohort, quick, tmp_path / "r", Plan(only, only=(0,)))
     for split in splits_of(tmp_path / "r"):
         assert sorted(slide for part in split.values() for slide in part) == sorted(entries)
         sides = [{entries[i].patient for i in part} for part in split.values()]
@@ -177,16 +180,26 @@ def results(run: Path) -> dict[str, bytes]:
     return {name: (run / name).read_bytes() for name in names}
 
 
-def test_interrupted_anywhere_it_ends_the_same_and_does_nothing_twice(cohort: Path, tmp_path: Path) -> None:
+def units(run: Path, rows: tuple[Method, ...]) -> dict[str, bytes]:
+    """All that some methods left on every fold."""
+    names = ("predictions.csv", "validation.csv", "unit.json", "history.json", "model.safetensors")
+    places = [f"fold-{k}/{method.slug}/{name}" for k in range(FOLDS) for method in rows for name in names]
+    return {place: (run / place).read_bytes() for place in [*places, "stage1.json", "splits.json"]}
+
+
+def test_interrupted_anywhere_it_ends_the_same_and_does_nothing_twice(
+    whole: CrossvalSummary, cohort: Path, tmp_path: Path
+) -> None:
     rows = choose_methods(["noisyand", "proposed-uys"])
-    crossval(cohort, recipe(), tmp_path / "whole", Plan(rows, FOLDS))
     stops = (("fold 0 · NoisyAND (U,Y,S)", 3), ("fold 1 · screening", 2), ("fold 1 · Proposed (U,Y,S) · test", 2))
     for what, at in stops:
         with pytest.raises(KeyboardInterrupt):
             crossval(cohort, recipe(), tmp_path / "run", Plan(rows, FOLDS), Interrupting(what, at))
     seen = Interrupting()
     crossval(cohort, recipe(), tmp_path / "run", Plan(rows, FOLDS), seen)
-    assert results(tmp_path / "run") == results(tmp_path / "whole")
+    assert units(tmp_path / "run", rows) == units(whole.run, rows)
+    own = [row for row in read_predictions(whole.predictions) if row.method in {method.name for method in rows}]
+    assert list(read_predictions(tmp_path / "run" / "predictions.csv")) == own
     assert not any(what.startswith("fold 0") for what in seen.begun)
     again = Interrupting()
     crossval(cohort, recipe(), tmp_path / "run", Plan(rows, FOLDS), again)
@@ -194,10 +207,10 @@ def test_interrupted_anywhere_it_ends_the_same_and_does_nothing_twice(cohort: Pa
 
 
 def test_more_methods_may_be_added_later(whole: CrossvalSummary, cohort: Path, tmp_path: Path) -> None:
-    crossval(cohort, recipe(), tmp_path / "run", Plan(choose_methods(["proposed-uys"]), FOLDS))
-    crossval(cohort, recipe(), tmp_path / "run", Plan(choose_methods(["averagepooling"]), FOLDS))
+    crossval(cohort, recipe(), tmp_path / "run", Plan(choose_methods(["proposed-uys"]), FOLDS, only=(1,)))
+    crossval(cohort, recipe(), tmp_path / "run", Plan(choose_methods(["averagepooling"]), FOLDS, only=(1,)))
     both = {"Proposed (U,Y,S)", "AveragePooling (U,Y,S)"}
-    expected = [row for row in read_predictions(whole.predictions) if row.method in both]
+    expected = [row for row in read_predictions(whole.predictions) if row.method in both and row.fold == "1"]
     assert list(read_predictions(tmp_path / "run" / "predictions.csv")) == expected
 
 
@@ -223,7 +236,7 @@ def test_nothing_of_a_test_slide_reaches_what_is_learned_or_chosen(
     tested = set(splits_of(whole.run)[0]["test"])
     changed(cohort, tmp_path / "c", tested, lambda malignant: not malignant)
     rows = choose_methods(["cnn", "attentionmil-uys", "proposed-uysv"])
-    crossval(tmp_path / "c", recipe(), tmp_path / "run", Plan(rows, splits=whole.run / "splits.json"))
+    crossval(tmp_path / "c", recipe(), tmp_path / "run", Plan(rows, splits=whole.run / "splits.json", only=(0,)))
     for method in rows:
         for name in ("model.safetensors", "unit.json", "history.json", "validation.csv"):
             old, new = (run / "fold-0" / method.slug / name for run in (whole.run, tmp_path / "run"))
@@ -296,9 +309,10 @@ def clam_folder(run: Path, folder: Path) -> Path:
 
 def test_folds_may_be_given_as_clam_writes_them(whole: CrossvalSummary, cohort: Path, tmp_path: Path) -> None:
     given = clam_folder(whole.run, tmp_path / "splits")
-    crossval(cohort, recipe(), tmp_path / "run", Plan(choose_methods(["noisyor"]), splits=given))
+    crossval(cohort, recipe(), tmp_path / "run", Plan(choose_methods(["noisyor"]), splits=given, only=(2,)))
     assert splits_of(tmp_path / "run") == splits_of(whole.run)
-    expected = [row for row in read_predictions(whole.predictions) if row.method == "NoisyOr (U,Y,S)"]
+    name = "NoisyOr (U,Y,S)"
+    expected = [row for row in read_predictions(whole.predictions) if (row.method, row.fold) == (name, "2")]
     assert list(read_predictions(tmp_path / "run" / "predictions.csv")) == expected
 
 
@@ -308,11 +322,11 @@ def test_folds_of_the_cohorts_own_column(cohort: Path, tmp_path: Path) -> None:
     patients = sorted({e.patient for e in entries}, key=lambda p: sorted(e.slide_id for e in entries if e.patient == p))
     Cohort.write(tmp_path / "c" / "cohort.csv", [replace(e, fold=patients.index(e.patient) % 3 + 1) for e in entries])
     quick = recipe(malignancy__epochs=1, malignancy__tiles_per_slide=1)
-    crossval(tmp_path / "c", quick, tmp_path / "run", Plan(choose_methods(["cnn"])))
+    crossval(tmp_path / "c", quick, tmp_path / "run", Plan(choose_methods(["cnn"]), only=(0,)))
     for k, split in enumerate(splits_of(tmp_path / "run")):
         assert split["test"] == [e.slide_id for e in entries if patients.index(e.patient) % 3 == k]
     again = Interrupting()
-    crossval(tmp_path / "c", quick, tmp_path / "run", Plan(choose_methods(["cnn"])), again)
+    crossval(tmp_path / "c", quick, tmp_path / "run", Plan(choose_methods(["cnn"]), only=(0,)), again)
     assert again.begun == ["checking"], "the same command goes on, and finds all done"
 
 
@@ -338,6 +352,27 @@ def test_other_folds_in_the_same_folder_are_refused(whole: CrossvalSummary, coho
         crossval(cohort, recipe(malignancy__epochs=3), whole.run, Plan(folds=FOLDS))
 
 
+def test_a_second_start_is_refused_at_once_unless_they_share_the_folds(whole: CrossvalSummary, cohort: Path) -> None:
+    run, one = whole.run, Plan(folds=FOLDS, only=(1,))
+    begun = Interrupting()
+    with locked(run), pytest.raises(FolderInUse, match="whole: in use by process"):
+        crossval(cohort, recipe(), run, Plan(folds=FOLDS), begun)
+    with locked(run, shared=True), pytest.raises(FolderInUse, match="whole: in use by process"):
+        crossval(cohort, recipe(), run, Plan(folds=FOLDS), begun)
+    assert begun.begun == []
+    with locked(run, shared=True):
+        assert not crossval(cohort, recipe(), run, one).failed
+        with locked(run / "fold-1"), pytest.raises(FolderInUse, match="fold-1: in use by process"):
+            crossval(cohort, recipe(), run, one)
+    assert not list(run.rglob("*.lock"))
+
+
+def test_a_run_keeps_to_its_number_of_threads(whole: CrossvalSummary, cohort: Path) -> None:
+    assert json.loads((whole.run / "provenance.json").read_text())["threads"] == 1
+    with pytest.raises(ConfigError, match="holds a run of 1 threads a unit; use --threads 1, or choose another folder"):
+        crossval(cohort, recipe(), whole.run, Plan(folds=FOLDS, threads=2))
+
+
 @pytest.mark.parametrize(
     ("without", "rows", "skipped"),
     [("annotations", {"YS"}, 15), ("bethesda", {"UY", "UV", "UYV"}, 16)],
@@ -351,11 +386,10 @@ def test_rows_whose_labels_are_missing_are_skipped_with_the_reason(
     else:
         entries = Cohort.read(tmp_path / "c").entries
         Cohort.write(tmp_path / "c" / "cohort.csv", [replace(e, bethesda=None) for e in entries])
-    quick = recipe(malignancy__epochs=1, malignancy__tiles_per_slide=1)
-    summary = crossval(tmp_path / "c", quick, tmp_path / "run", Plan(folds=FOLDS))
-    assert {method.labels for method in summary.methods} == rows
+    able, why_not = divide(METHODS, examine(tmp_path / "c"))
+    assert {method.labels for method in able} == rows
     letter = {"annotations": "U", "bethesda": "S"}[without]
-    assert len(summary.skipped) == skipped and all(f"{letter}: 0 of the 2" in why for why in summary.skipped.values())
+    assert len(why_not) == skipped and all(f"{letter}: 0 of the 2" in why for why in why_not.values())
 
 
 def test_without_malignancy_or_with_too_few_patients_there_is_nothing_to_compare(cohort: Path, tmp_path: Path) -> None:
@@ -371,13 +405,16 @@ def test_without_malignancy_or_with_too_few_patients_there_is_nothing_to_compare
     assert not (tmp_path / "run").exists()
 
 
-def test_one_unreadable_slide_is_a_failed_row_of_every_method(cohort: Path, tmp_path: Path) -> None:
+def test_one_unreadable_slide_is_a_failed_row_of_every_method(
+    whole: CrossvalSummary, cohort: Path, tmp_path: Path
+) -> None:
     shutil.copytree(cohort, tmp_path / "c")
     bad = Cohort.read(tmp_path / "c").entries[4]
-    first = crossval(cohort, recipe(), tmp_path / "first", Plan(choose_methods(["cnn"]), FOLDS))
+    tested = next(k for k, split in enumerate(splits_of(whole.run)) if bad.slide_id in split["test"])
     bad.path.write_bytes(b"this is no slide")
     rows = choose_methods(["cnn", "proposed-uy"])
-    summary = crossval(tmp_path / "c", recipe(), tmp_path / "run", Plan(rows, splits=first.run / "splits.json"))
+    plan = Plan(rows, splits=whole.run / "splits.json", only=(tested,))
+    summary = crossval(tmp_path / "c", recipe(), tmp_path / "run", plan)
     assert list(summary.left_out) == [bad.slide_id]
     found = [row for row in read_predictions(summary.predictions) if row.slide_id == bad.slide_id]
     assert [(row.method, row.status, row.score) for row in found] == [(m.name, "failed", None) for m in rows]
