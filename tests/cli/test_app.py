@@ -212,9 +212,11 @@ def test_demo_says_how_well_it_did_and_where_to_look(
     """The demonstration itself takes minutes, and has its own test in miniature."""
     rows = (Prediction("a", malignant=True, score=1.0), Prediction("b", status="failed", error="b: is torn"))
     predicted = PredictSummary(rows, (), tmp_path / "predictions.csv", tmp_path / "index.html")
-    summary = DemoSummary(tmp_path / "cohort.html", predicted, {"AUC": 0.75}, {"b": "b: is torn"})
+    report = tmp_path / "report.html"
+    summary = DemoSummary(tmp_path / "cohort.html", predicted, report, {"AUC": 0.75}, {"b": "b: is torn"})
     monkeypatch.setattr("aspirate.workflow.demo.run_demo", lambda folder, workers, stages: summary)
     said = aspirate("demo", "--out", tmp_path)
     assert said.code == 1 and "failed b: b: is torn" in said.err
     assert "on 2 slides of patients not trained on" in said.out and "0.75" in said.out
-    assert f"open {tmp_path / 'index.html'}" in said.out.replace("\n", "")
+    said_in_one = said.out.replace("\n", "")
+    assert f"open {tmp_path / 'index.html'}" in said_in_one and f"the report: {report}" in said_in_one
