@@ -2,6 +2,8 @@
 
 import os
 import struct
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -328,3 +330,13 @@ def test_large_tiles_are_decoded_once_and_kept(tmp_path: Path, monkeypatch: pyte
         assert slide.reader == "openslide"
         np.testing.assert_array_equal(slide.read_squares([[64, 64], [600, 576]], 128, 128)[0], pixels[64:192, 64:192])
     assert asked == [3 * 4 * 3072**2]
+
+
+def test_damage_is_said_once_and_by_us(tmp_path: Path) -> None:
+    """tifffile would log what it finds on the terminal, between the lines of a table."""
+    path = write_slide(tmp_path / "slide.tiff", PICTURE, Variety())
+    path.write_bytes(path.read_bytes()[:4] + struct.pack("<I", 2**31) + path.read_bytes()[8:])
+    code = f"from aspirate.slides.reader import open_slide; open_slide({str(path)!r})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "UnreadableSlide: slide.tiff: " in done.stderr
+    assert "tifffile" not in done.stderr.split("Traceback")[0]

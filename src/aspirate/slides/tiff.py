@@ -1,5 +1,6 @@
 """Where a TIFF keeps the JPEG tiles of its levels: header only, no pixels."""
 
+import logging
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,9 @@ MOST_SHARED = 10
 
 _FAULTS = (tifffile.TiffFileError, LookupError, ValueError, TypeError, ArithmeticError, OSError, struct.error)
 """What parsing a damaged header can raise."""
+
+# tifffile also logs it, on the terminal unless someone listens; ours is the message a person needs
+logging.getLogger("tifffile").addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
