@@ -2,9 +2,11 @@
 
 import pickle
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 from benchmarks.hostile.binary_lies import NPY_LIES, SAFETENSORS_LIES, Trap, pickled
 from benchmarks.hostile.keeper import Keeper
@@ -55,3 +57,30 @@ def test_what_a_file_claims_is_not_believed(keeper: Keeper, kind: str, way: str,
     ending = keeper.open("bundle", source.files | {source.target: data}, source.entry)
     assert (ending.ended, ending.did) == ("refused", ())
     assert "model" in ending.said
+
+
+def archive() -> bytes:
+    file = BytesIO()
+    np.savez(file, tiles=np.zeros((2, 16, 16, 3), np.uint8))
+    return file.getvalue()
+
+
+def absurd(header: bytes) -> bytes:
+    """The head of an .npy file that says this, without the numbers it speaks of."""
+    padded = header + b" " * (118 - len(header) - 1) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(padded).to_bytes(2, "little") + padded
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("reference.npy", archive()),
+        ("reference.npy", absurd(b"{'descr': '|u1', 'fortran_order': False, 'shape': (1000000, 1000000, 16, 3), }")),
+        ("reference.npy", absurd(b"{'descr': '|u1', 'fortran_order': False, 'shape': (2, 16, 16, 3")),
+        ("model.json", b"[" * 100_000),
+    ],
+)
+def test_damage_of_any_kind_is_named(keeper: Keeper, name: str, data: bytes) -> None:
+    ending = keeper.open("bundle", with_file(BUNDLES["json"], name, data), "model")
+    assert (ending.ended, ending.did) == ("refused", ())
+    assert "not a model bundle" in ending.said

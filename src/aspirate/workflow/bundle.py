@@ -12,6 +12,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,8 @@ CARD_FILE = "README.md"
 TOLERANCE = 1e-2
 """Largest difference of a reference score, in logits: devices and libraries round differently."""
 NETS, SCOUT = ("informativeness", "malignancy"), "scout"
+DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, MemoryError, RecursionError, TokenError)
+"""What files of a bundle that were damaged, or made to harm, can end in while they are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +152,7 @@ def load_bundle(folder: str | Path) -> Bundle:
         )
         for admission in bundle.reference.admissions:
             admission.refuse_others(nets)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError) as error:
+    except DAMAGE as error:
         raise AspirateError(
             f"{folder}: not a model bundle, or a damaged one ({error}); train or copy it again"
         ) from error
