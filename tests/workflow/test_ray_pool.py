@@ -39,7 +39,12 @@ QUICK_TO_MISS_A_MACHINE = {
 def test_another_version_and_no_ray_are_said_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
     said = perform_on_ray("0.0.0", Unit("u", Square(1)), None).error
     assert said is not None and "not 0.0.0; install the same on all" in said
-    with pytest.raises(ConfigError, match="--on auto: no Ray can be reached"):
+
+    def nobody(*_: object, **__: object) -> None:
+        raise ConnectionError("nobody answers")
+
+    monkeypatch.setattr(ray_module(loopback=True), "init", nobody)
+    with pytest.raises(ConfigError, match=r"--on auto: no Ray can be reached \(nobody answers\)"):
         run(RayPool("auto"), MIXED)
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ConfigError, match=r"Ray is not installed; pip install 'aspirate\[ray\]'"):
