@@ -203,6 +203,22 @@ def test_predictions_know_their_files_and_a_cohort_that_moved_is_no_help(tmp_pat
     served = find([out]).slides["x"]
     assert served.entry is not None and (served.entry.path, served.entry.mpp) == (path, 0.25)
     assert served.prediction is not None and served.annotations is None
+    beside = find([cohort, out])  # a cohort that does not have the slide leaves it where it is
+    assert beside.slides["x"].entry is not None and "a" in beside.slides
+
+
+def test_a_slide_predicted_by_its_file_alone_is_numbered(tmp_path: Path, cohort: Path) -> None:
+    path = Cohort.read(cohort).entries[0].path
+    said = f"{path.stem}: {path} is torn"
+    rows = [Prediction(path.stem, status="failed", error=said), Prediction("lost", "", "Proposed (U,Y)", score=0.2)]
+    write_predictions(tmp_path / "out" / "predictions.csv", rows)
+    record = {"files": {path.stem: [str(path), 0.25]}}
+    (tmp_path / "out" / "predictions.json").write_text(json.dumps(record))
+    assert path.stem == "Jane Doe a"
+    assert list(find([tmp_path / "out"], file_names=True).slides) == ["Jane Doe a", "lost"]
+    told = Open(find([tmp_path / "out"])).visitor().get("/api/slides").text
+    assert "Jane" not in told and "slide 1: slide 1 is torn" in told
+    assert "lost: its file is in none of the places served" in told
 
 
 def test_a_slide_in_use_is_not_closed_under_its_reader(served: Served) -> None:

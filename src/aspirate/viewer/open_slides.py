@@ -20,6 +20,8 @@ LOOK_AGAIN_S = 1.0
 """So often a file is looked at, while tiles of it are asked for."""
 CACHE_BYTES = 96 * 2**20
 
+NO_FILE = "{}: its file is in none of the places served; name its cohort too"
+
 
 class _Open:
     def __init__(self, pyramid: Pyramid, fingerprint: str) -> None:
@@ -49,7 +51,7 @@ class OpenSlides:
         """The slide, which stays open meanwhile, and the fingerprint of its file; errors name no path."""
         entry = served.entry
         if entry is None:
-            raise UnreadableSlide(f"{served.name}: its file is in none of the places served; name its cohort too")
+            raise UnreadableSlide(NO_FILE.format(served.name))
         try:
             opened = self._take(served.name, entry)
             try:

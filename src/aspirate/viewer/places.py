@@ -76,7 +76,9 @@ def find(places: Sequence[Path], mpp: float | None = None, file_names: bool = Fa
     """`mpp` serves slides that have none; `file_names` lets names of bare files be seen, else they are numbered."""
     found = _found(places)
     cohorts = found.cohorts or tuple(_cohorts_of_runs(found.results))
-    slides = list(_entries(cohorts, mpp, file_names)) or list(_entries_of_results(found.results))
+    slides = list(_entries(cohorts, mpp))
+    known = {slide.slide_id for slide in slides}
+    slides += [slide for slide in _entries_of_results(found.results) if slide.slide_id not in known]
     if not slides:
         raise ConfigError(
             f"{', '.join(map(str, places))}: no slides here; name their cohort or folder too, "
@@ -86,6 +88,7 @@ def find(places: Sequence[Path], mpp: float | None = None, file_names: bool = Fa
     known = {slide.slide_id for slide in slides}
     slides = [replace(slide, **predicted.get(slide.slide_id, {})) for slide in slides]
     slides += [ServedSlide(name, name, None, **what) for name, what in predicted.items() if name not in known]
+    slides = list(_named(slides, file_names))
     _refuse_twice(slides)
     reports = [root / REPORT_FILE for root in found.results if (root / REPORT_FILE).is_file()]
     first = Path(places[0])
@@ -141,18 +144,30 @@ def _cohorts_of_runs(results: Sequence[Path]) -> Iterator[Path]:
 
 
 def _entries_of_results(results: Sequence[Path]) -> Iterator[ServedSlide]:
-    """Predictions say from which files they were made; their slides are named as in the predictions."""
+    """Predictions say from which files they were made; a slide that is called as its file has no other name."""
     for root in results:
         try:
             files = json.loads((root / RECORD_FILE).read_text(encoding="utf-8"))["files"]
             entries = [SlideEntry(str(name), Path(path), mpp=mpp) for name, (path, mpp) in files.items()]
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue
-        yield from (ServedSlide(entry.slide_id, entry.slide_id, entry) for entry in entries)
+        for entry in entries:
+            name = "" if entry.slide_id in (entry.path.stem, entry.path.name) else entry.slide_id
+            yield ServedSlide(name, entry.slide_id, entry)
 
 
-def _entries(cohorts: Sequence[Path], mpp: float | None, file_names: bool) -> Iterator[ServedSlide]:
+def _named(slides: Sequence[ServedSlide], file_names: bool) -> Iterator[ServedSlide]:
+    """Slides that have no name but their file's, which may be a patient's, are numbered unless told otherwise."""
     number = 0
+    for slide in slides:
+        if slide.name:
+            yield slide
+            continue
+        number += 1
+        yield replace(slide, name=slide.slide_id if file_names else f"slide {number}")
+
+
+def _entries(cohorts: Sequence[Path], mpp: float | None) -> Iterator[ServedSlide]:
     for place in cohorts:
         cohort, problems = slides_at(place)
         if problems:
@@ -164,9 +179,8 @@ def _entries(cohorts: Sequence[Path], mpp: float | None, file_names: bool) -> It
             if cohort.columns:
                 folder = cohort.folder if writable else None
                 yield ServedSlide(entry.slide_id, entry.slide_id, entry, annotations=folder)
-            else:  # a file's own name may be a patient's
-                number += 1
-                yield ServedSlide(entry.slide_id if file_names else f"slide {number}", entry.slide_id, entry)
+            else:
+                yield ServedSlide("", entry.slide_id, entry)
 
 
 def _predicted(results: Sequence[Path], method: str) -> Iterator[tuple[str, dict[str, Any]]]:

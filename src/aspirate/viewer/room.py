@@ -16,7 +16,7 @@ from aspirate.viewer import messages
 from aspirate.viewer.desk import Desk, Reading
 from aspirate.viewer.evidence import grid_of, groups, guessed, histogram, kept_tiles, tile_table
 from aspirate.viewer.marks import Canvas, Mark, MarkLog
-from aspirate.viewer.open_slides import OpenSlides, anonymous
+from aspirate.viewer.open_slides import NO_FILE, OpenSlides, anonymous
 from aspirate.viewer.places import Served, ServedSlide
 from aspirate.viewer.pyramid import jpeg
 from aspirate.viewer.sessions import Session
@@ -110,7 +110,8 @@ class Room:
         )
 
     def _error(self, slide: ServedSlide) -> str:
-        return anonymous(slide.prediction.error, slide) if slide.prediction is not None else ""
+        said = anonymous(slide.prediction.error, slide) if slide.prediction is not None else ""
+        return said or (NO_FILE.format(slide.name) if slide.entry is None else "")
 
     def _shape(self, slide: ServedSlide) -> messages.PyramidShape:
         with self.open_slides.lease(slide) as (pyramid, _):
