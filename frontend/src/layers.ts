@@ -62,6 +62,7 @@ export function layerControls(
 }
 
 function heatLegend({ colours, guessed }: Evidence): HTMLElement {
+  const width = guessed > 0 ? 60 : 110; // the row of controls fits a laptop
   const stops = colours.map((colour, i) => s("stop", { offset: i / (colours.length - 1), "stop-color": colour }));
   return h(
     "div",
@@ -69,16 +70,16 @@ function heatLegend({ colours, guessed }: Evidence): HTMLElement {
     "0",
     s(
       "svg",
-      { width: 110, height: 10, "aria-hidden": "true" },
+      { width, height: 10, "aria-hidden": "true" },
       s("defs", {}, s("linearGradient", { id: "heat" }, ...stops)),
-      s("rect", { width: 110, height: 10, rx: 2, fill: "url(#heat)" }),
+      s("rect", { width, height: 10, rx: 2, fill: "url(#heat)" }),
     ),
     "1 informative",
     guessed > 0 &&
       h(
         "span",
         { title: `${Math.round(100 * guessed)} % of the tiles were judged from afar only, by a smaller net` },
-        "· faint: guessed from afar",
+        "faint: guess",
       ),
   );
 }

@@ -10,6 +10,7 @@ from tests.viewer.planted import Open, Visitor
 
 from aspirate.evaluation.readers import Reader
 from aspirate.viewer.desk import Desk
+from aspirate.viewer.places import find
 from aspirate.workflow.prediction_tables import read_readers
 
 
@@ -26,6 +27,13 @@ def test_in_reading_mode_nothing_of_the_result_leaves_the_server(visitor: Visito
     assert evidence["groups"] is None
     for path in ("/report", "/api/readers.csv", "/api/readings.csv"):
         assert visitor.get(path).status_code in (403, 404)
+
+
+def test_where_no_model_looked_nothing_is_hidden(cohort: Path) -> None:
+    visitor = Open(find([cohort])).visitor()
+    visitor.become(reader="anna", mode="reading")
+    assert {row["status"] for row in visitor.get("/api/slides").json()["slides"]} == {"unpredicted"}
+    assert visitor.get("/api/slides/a").json()["status"] == "unpredicted"  # so that no page asks for evidence in vain
 
 
 def test_an_own_category_reveals_the_result_and_both_combined(visitor: Visitor) -> None:

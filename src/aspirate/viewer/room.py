@@ -251,10 +251,10 @@ class Room:
 def status_of(slide: ServedSlide, hidden: bool) -> Status:
     if slide.entry is None or (slide.prediction is not None and slide.prediction.status == "failed"):
         return "failed"
-    if hidden:
-        return "hidden"
     if slide.prediction is None:
         return "unpredicted"
+    if hidden:
+        return "hidden"
     return "predicted" if slide.prediction.status == "ok" else "inadequate"
 
 
