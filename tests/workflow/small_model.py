@@ -8,22 +8,59 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tifffile
 import torch
 from numpy.typing import NDArray
-from tests.workflow.test_predict_many import SIDE, tile_net, write_tiff
 
 from aspirate.core.records import SlideEntry
+from aspirate.engines.torch_engine import TorchEngine
+from aspirate.nn.tile_net import TileNet, seeded
 from aspirate.stages.calibration import Calibration
 from aspirate.workflow.bundle import Bundle, save_bundle
 from aspirate.workflow.predict import Model, SlideResult, load_model
 from aspirate.workflow.recipe import Recipe
 from aspirate.workflow.slide_job import ModelAt
 
+SIDE = 32
+PX_PER_CM = 40_000
+"""0.25 µm per pixel."""
 
-def save_small_model(folder: Path) -> Path:
-    torch.set_num_threads(1)
+
+def tile_net(seed: int) -> TileNet:
+    """Random, with scores about 0 that differ from tile to tile."""
+    net = seeded(seed, lambda: TileNet("vgg11-quarter", SIDE)).eval()
+    tiles = blocks(seed=99, rows=2, columns=128).reshape(SIDE, -1, SIDE, 3).swapaxes(0, 1)
+    scores = TorchEngine(net).score(np.ascontiguousarray(tiles))
+    with torch.no_grad():
+        net.last.weight /= float(scores.std())
+        net.last.bias.sub_(float(np.median(scores))).div_(float(scores.std()))
+    return net
+
+
+def blocks(seed: int, rows: int = 13, columns: int = 17) -> NDArray[np.uint8]:
+    """Squares of 16 pixels, each of its own colour."""
+    coarse = np.random.default_rng(seed).integers(0, 256, (rows, columns, 3), np.uint8)
+    return np.kron(coarse, np.ones((16, 16, 1), np.uint8))
+
+
+def write_tiff(path: Path, seed: int, px_per_cm: int | None = PX_PER_CM) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    tifffile.imwrite(
+        path,
+        blocks(seed),
+        tile=(64, 64),
+        compression="jpeg",
+        photometric="rgb",
+        metadata=None,
+        resolution=None if px_per_cm is None else (px_per_cm, px_per_cm),
+        resolutionunit=None if px_per_cm is None else "CENTIMETER",
+    )
+    return path
+
+
+def small_bundle() -> Bundle:
     recipe = Recipe.of({"side_px": SIDE, "adequacy": {"groups": 1}, "selection": {"tiles": 12, "least": 3}})
-    bundle = Bundle(
+    return Bundle(
         recipe=recipe,
         informativeness=tile_net(1),
         malignancy=tile_net(2),
@@ -35,8 +72,12 @@ def save_small_model(folder: Path) -> Path:
         figures={},
         slides={"train": 8, "validation": 9},
     )
+
+
+def save_small_model(folder: Path) -> Path:
+    torch.set_num_threads(1)
     tiles: NDArray[np.uint8] = np.random.default_rng(0).integers(0, 256, (4, SIDE, SIDE, 3), np.uint8)
-    save_bundle(folder, bundle, tiles)
+    save_bundle(folder, small_bundle(), tiles)
     return folder
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,78 +11,25 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-import tifffile
-import torch
 from numpy.typing import NDArray
+from tests.workflow.small_model import small_bundle, tile_net, write_tiff
 
 from aspirate.core.errors import AspirateError, CohortError, ConfigError
 from aspirate.core.predictions import COLUMNS, read_predictions
 from aspirate.core.progress import Advance, Bar, silent
 from aspirate.core.records import SlideEntry
 from aspirate.core.tile_file import read_tiles
-from aspirate.engines.torch_engine import TorchEngine
-from aspirate.nn.tile_net import TileNet, seeded
 from aspirate.slides.cohort import Cohort
 from aspirate.slides.geojson import read_geojson
-from aspirate.stages.calibration import Calibration
 from aspirate.workflow.bundle import Bundle
 from aspirate.workflow.predict import Model, SlideResult, load_model
 from aspirate.workflow.predict_many import entries_at, predict_many
-from aspirate.workflow.recipe import Recipe
 from aspirate.workflow.slide_job import PredictFolder, PredictSettings
-
-SIDE = 32
-PX_PER_CM = 40_000
-"""0.25 µm per pixel."""
-
-
-def tile_net(seed: int) -> TileNet:
-    """Random, with scores about 0 that differ from tile to tile."""
-    net = seeded(seed, lambda: TileNet("vgg11-quarter", SIDE)).eval()
-    tiles = blocks(seed=99, rows=2, columns=128).reshape(SIDE, -1, SIDE, 3).swapaxes(0, 1)
-    scores = TorchEngine(net).score(np.ascontiguousarray(tiles))
-    with torch.no_grad():
-        net.last.weight /= float(scores.std())
-        net.last.bias.sub_(float(np.median(scores))).div_(float(scores.std()))
-    return net
-
-
-def blocks(seed: int, rows: int = 13, columns: int = 17) -> NDArray[np.uint8]:
-    """Squares of 16 pixels, each of its own colour."""
-    coarse = np.random.default_rng(seed).integers(0, 256, (rows, columns, 3), np.uint8)
-    return np.kron(coarse, np.ones((16, 16, 1), np.uint8))
-
-
-def write_tiff(path: Path, seed: int, px_per_cm: int | None = PX_PER_CM) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    tifffile.imwrite(
-        path,
-        blocks(seed),
-        tile=(64, 64),
-        compression="jpeg",
-        photometric="rgb",
-        metadata=None,
-        resolution=None if px_per_cm is None else (px_per_cm, px_per_cm),
-        resolutionunit=None if px_per_cm is None else "CENTIMETER",
-    )
-    return path
 
 
 @pytest.fixture(scope="module")
 def bundle() -> Bundle:
-    recipe = Recipe.of({"side_px": SIDE, "adequacy": {"groups": 1}, "selection": {"tiles": 12, "least": 3}})
-    return Bundle(
-        recipe=recipe,
-        informativeness=tile_net(1),
-        malignancy=tile_net(2),
-        confident=0.5,
-        cuts={"Y": [0.0], "S": [-1.0, -0.25, 0.5, 1.25]},
-        threshold=0.0,
-        calibration=Calibration(1.0, 0.1, 6, 3),
-        mpp_range=(0.25, 0.25),
-        figures={},
-        slides={"train": 8, "validation": 9},
-    )
+    return small_bundle()
 
 
 class CountingModel(Model):
@@ -187,7 +135,8 @@ def test_an_error_nobody_foresaw_is_a_row_too_and_leaves_nothing_half_made(
 
     monkeypatch.setattr("aspirate.workflow.slide_job.write_evidence", broken)
     summary = predict_many(model, entries[:1], tmp_path / "out")
-    assert summary.failures == {"slide 1": "slide 1: ZeroDivisionError: by nothing"}
+    (said,) = summary.failures.values()
+    assert re.fullmatch(r"slide 1: ZeroDivisionError: by nothing \(test_predict_many\.py:\d+\)", said)
     assert not list((tmp_path / "out" / "tiles").iterdir())
 
 
@@ -252,6 +201,18 @@ def test_a_second_start_does_only_what_is_missing(
     predict_many(model, entries, out)
     assert model.asked == ["mute", "slide 3"]
     assert (out / "sheets" / "slide 3.html").exists()
+
+
+def test_where_slides_of_an_earlier_start_lie_is_not_forgotten(
+    model: CountingModel, entries: tuple[SlideEntry, ...], tmp_path: Path
+) -> None:
+    """The reading room opens them from there."""
+    for entry in (entries[0], entries[2]):
+        predict_many(model, [entry], tmp_path / "out")
+    files = json.loads((tmp_path / "out" / "predictions.json").read_text())["files"]
+    assert {name: path for name, (path, _) in files.items()} == {
+        entry.slide_id: str(entry.path.resolve()) for entry in (entries[0], entries[2])
+    }
 
 
 def test_an_interruption_keeps_what_is_done_and_the_next_start_goes_on(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aspirate import __version__
-from aspirate.cli.bench_slide import bench_slide
+from aspirate.cli.bench import bench_read, bench_slide, bench_train
 from aspirate.cli.crew import (
     GpusOfSlide,
     GpusOfUnit,
@@ -359,30 +359,7 @@ app.command()(export)
 app.command()(ppi)
 app.command()(serve)
 app.command()(reader)
-bench.command("serve")(bench_serve)
+bench.command("read")(bench_read)
+bench.command("train")(bench_train)
 bench.command("slide")(bench_slide)
-
-
-@bench.command()
-def read(
-    slide: Annotated[Path, typer.Argument(help="A JPEG-tiled TIFF or SVS.")],
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads of every contestant.")] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Turns of each; medians are shown.")] = 5,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
-) -> None:
-    """Every 128-px tile of a slide once: our reader, OpenSlide tile by tile, and bare JPEG decoding."""
-    from aspirate.workflow.bench_read import measure
-
-    show_figures(measure(slide, threads=threads or cores(), repeats=repeats), json_file)
-
-
-@bench.command("train")
-def bench_train(
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
-) -> None:
-    """Training: our loop against plain fp32 PyTorch on the same nets, and against data already in memory."""
-    from aspirate.workflow.bench_train import measure, steps_of
-
-    with progress("training", steps_of(), "turns") as advance:
-        figures = measure(advance=advance)
-    show_figures(figures, json_file)
+bench.command("serve")(bench_serve)

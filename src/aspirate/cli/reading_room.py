@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from aspirate.cli.bench import JsonFile
 from aspirate.cli.display import out, progress, show_figures
 
 
@@ -67,9 +68,9 @@ def bench_serve(
     ] = None,
     seconds: Annotated[float, typer.Option(min=0.2, help="For each turn of each contestant.")] = 3.0,
     requests: Annotated[int, typer.Option(min=0, help="To see whether memory grows; 0 for none.")] = 50_000,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
+    json_file: JsonFile = None,
 ) -> None:
-    """Tiles to 1, 8 and 32 clients: the reading room, and OpenSlide's deep-zoom generator served the same way."""
+    """Serving tiles, beside OpenSlide's deep-zoom generator. To 1, 8 and 32 clients, both served the same way."""
     from tempfile import TemporaryDirectory
 
     from aspirate.viewer.bench_serve import draw_slide, measure, steps_of

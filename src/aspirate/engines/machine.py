@@ -14,6 +14,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from aspirate.engines.cache import cpu, fingerprint, keep_note, kept_note
+from aspirate.slides.threads import available_threads
 
 PRECISIONS = ("fp32", "bf16", "int8")
 WORTH = 1.2
@@ -60,7 +61,7 @@ def this_machine() -> Machine:
 def threads() -> int:
     """Cores that this process may use, or fewer if told so, as for other libraries."""
     asked = os.environ.get("OMP_NUM_THREADS", "")
-    able = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    able = available_threads()
     return min(int(asked), able) if asked.isdecimal() and int(asked) > 0 else able
 
 

@@ -36,7 +36,7 @@ from aspirate.stages.informativeness import Informativeness
 from aspirate.stages.slide_score import Adequacy, adequacy
 from aspirate.workflow.first_stage import FirstStage, Slides
 from aspirate.workflow.methods import SHOWN, Method
-from aspirate.workflow.opinion import Opinion, prediction_of
+from aspirate.workflow.opinion import Opinion, failed_row, prediction_of
 from aspirate.workflow.recipe import Recipe
 from aspirate.workflow.run_folder import RunFolder
 from aspirate.workflow.second_stage import Fitting, Proposed, fitting_of
@@ -141,7 +141,7 @@ class Fold:
                 try:
                     found.append((entry, fitting.opinion(entry)))
                 except AspirateError as error:
-                    failed.append(_failed(entry, str(error)))
+                    failed.append(failed_row(entry, str(error)))
                 advance(1)
         return found, failed
 
@@ -240,7 +240,3 @@ class MethodJob:
 def read_unit(folder: Path) -> dict[str, object]:
     note: dict[str, object] = json.loads((folder / UNIT_FILE).read_text(encoding="utf-8"))
     return note
-
-
-def _failed(entry: SlideEntry, why: str) -> Prediction:
-    return Prediction(entry.slide_id, malignant=entry.malignant, bethesda=entry.bethesda, status="failed", error=why)

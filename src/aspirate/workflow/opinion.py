@@ -39,3 +39,8 @@ def prediction_of(
         informative_tiles=None if enough is None else enough.informative_tiles,
         status="ok" if said else "inadequate",
     )
+
+
+def failed_row(entry: SlideEntry, why: str) -> Prediction:
+    """A slide of which nothing can be said is a row all the same."""
+    return Prediction(entry.slide_id, malignant=entry.malignant, bethesda=entry.bethesda, status="failed", error=why)

@@ -23,11 +23,11 @@ from aspirate.core.predictions import Prediction, read_predictions, write_predic
 from aspirate.core.progress import Bar, Stages, silent_stages
 from aspirate.core.records import SlideEntry
 from aspirate.core.store import clear_parts, provenance, write_json
-from aspirate.learning.checkpoints import tensors_sha256
 from aspirate.slides.cohort import canonical_id, id_problem
 from aspirate.slides.doctor import TABLE_SUFFIXES, slides_at
-from aspirate.workflow.bundle import Bundle
+from aspirate.workflow.bundle import SCOUT, Bundle
 from aspirate.workflow.launch import HERE, Executor, Needs, Outcome, Unit
+from aspirate.workflow.opinion import failed_row
 from aspirate.workflow.predict import Model
 from aspirate.workflow.predictions_page import write_predictions_page
 from aspirate.workflow.slide_job import (
@@ -35,7 +35,6 @@ from aspirate.workflow.slide_job import (
     PredictFolder,
     PredictSettings,
     SlideJob,
-    failed_row,
     fingerprint,
     made_from,
 )
@@ -217,8 +216,7 @@ class _Batch:
         if folder.table.exists():
             rows = {row.slide_id: row for row in read_predictions(folder.table)}
         if record["made_by"] == self.made_by:
-            self.rows, self.made_from = rows, dict(record["slides"])
-            self.files = dict(record.get("files", {}))
+            self.rows, self.made_from, self.files = rows, record["slides"], record["files"]
             return
         asked = {entry.slide_id for entry in self.entries}
         if others := sorted(set(rows) - asked):
@@ -271,7 +269,7 @@ def _made_by(bundle: Bundle, model_sha256: str, settings: PredictSettings) -> st
             "threshold": bundle.threshold,
             "calibration": asdict(bundle.calibration),
             "mpp_range": bundle.mpp_range,
-            "scout": None if bundle.scout is None else tensors_sha256(bundle.scout.state_dict()),
+            "scout": bundle.fingerprints.get(SCOUT),
             "trust": None if bundle.trust is None else asdict(bundle.trust),
             "settings": settings.model_dump(mode="json"),
         }
@@ -281,6 +279,7 @@ def _made_by(bundle: Bundle, model_sha256: str, settings: PredictSettings) -> st
 def _read_record(folder: PredictFolder) -> dict[str, Any]:
     try:
         record = json.loads(folder.record.read_text(encoding="utf-8"))
-        return {"made_by": str(record["made_by"]), "slides": dict(record["slides"])}
+        files = dict(record.get("files", {}))  # earlier versions did not write where slides are
+        return {"made_by": str(record["made_by"]), "slides": dict(record["slides"]), "files": files}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{folder.record}: cannot be understood ({error}); choose another folder") from error

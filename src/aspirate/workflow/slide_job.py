@@ -19,6 +19,8 @@ from aspirate.core.store import TILE_FOLDER
 from aspirate.core.tile_file import write_tiles
 from aspirate.slides.reader import open_slide
 from aspirate.workflow.evidence import EvidencePaths, write_evidence
+from aspirate.workflow.launch import described
+from aspirate.workflow.opinion import failed_row
 from aspirate.workflow.predict import Model, load_model
 
 SCORING = 0.9
@@ -122,7 +124,7 @@ class SlideJob:
                 return self._predicted(model, lambda share: bar(SCORING * share)), origin
             except Exception as error:  # noqa: BLE001 - the boundary of one slide: named in its row, the rest go on
                 self.folder.clear(entry.slide_id)
-                said = str(error) if isinstance(error, AspirateError) else f"{entry.slide_id}: {_described(error)}"
+                said = str(error) if isinstance(error, AspirateError) else f"{entry.slide_id}: {described(error)}"
                 return failed_row(entry, said), origin
 
     def _predicted(self, model: Model, advance: Advance) -> Prediction:
@@ -137,10 +139,6 @@ class SlideJob:
         return result.prediction
 
 
-def failed_row(entry: SlideEntry, why: str) -> Prediction:
-    return Prediction(entry.slide_id, malignant=entry.malignant, bethesda=entry.bethesda, status="failed", error=why)
-
-
 def made_from(entry: SlideEntry) -> str:
     """Changes when the file or its resolution does."""
     try:
@@ -152,7 +150,3 @@ def made_from(entry: SlideEntry) -> str:
 
 def fingerprint(values: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _described(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,11 +1,37 @@
-"""The command that measures a whole slide."""
+"""Commands that measure reading, training and whole slides; that of serving is with the reading room."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from aspirate.cli.crew import cores
 from aspirate.cli.display import progress, show_figures
+
+JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")]
+
+
+def bench_read(
+    slide: Annotated[Path, typer.Argument(help="A JPEG-tiled TIFF or SVS.")],
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of every contestant.")] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Turns of each; medians are shown.")] = 5,
+    json_file: JsonFile = None,
+) -> None:
+    """Reading, beside OpenSlide and bare JPEG decoding. Every 128-px tile of a slide once."""
+    from aspirate.workflow.bench_read import measure
+
+    show_figures(measure(slide, threads=threads or cores(), repeats=repeats), json_file)
+
+
+def bench_train(
+    json_file: JsonFile = None,
+) -> None:
+    """Training, beside plain fp32 PyTorch on the same nets. Also beside our loop with data already in memory."""
+    from aspirate.workflow.bench_train import measure, steps_of
+
+    with progress("training", steps_of(), "turns") as advance:
+        figures = measure(advance=advance)
+    show_figures(figures, json_file)
 
 
 def bench_slide(
@@ -17,9 +43,9 @@ def bench_slide(
     exact: Annotated[bool, typer.Option("--exact", help="Look at every tile closely.")] = False,
     engine: Annotated[str, typer.Option(help="As of `aspirate predict`.")] = "auto",
     repeats: Annotated[int, typer.Option(min=1, help="Runs of the command; the median is shown.")] = 3,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
+    json_file: JsonFile = None,
 ) -> None:
-    """A whole slide from the command line to its result, beside the naive way with the same nets."""
+    """A whole slide, beside the naive way with the same nets. From the command line to its result."""
     from tempfile import TemporaryDirectory
 
     from aspirate.synth.cohort import draw_slide
