@@ -1,6 +1,5 @@
 """What this machine can do is tried where it does no harm, and once."""
 
-import os
 import subprocess
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError
@@ -83,10 +82,3 @@ def test_the_trial_itself_runs_here(monkeypatch: pytest.MonkeyPatch) -> None:
     found = this_machine()
     assert found.speeds["fp32"] == 1.0
     assert set(found.speeds) <= set(machine.PRECISIONS) and all(speed > 0 for speed in found.speeds.values())
-
-
-@pytest.mark.parametrize(("asked", "expected"), [("1", 1), ("0", None), ("", None), ("4,2", None), ("100000", None)])
-def test_threads_are_those_allowed(monkeypatch: pytest.MonkeyPatch, asked: str, expected: int | None) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
-    monkeypatch.setenv("OMP_NUM_THREADS", asked)
-    assert machine.threads() == (expected or 3)

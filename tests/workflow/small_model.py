@@ -1,5 +1,6 @@
 """A small model on disk and slides for it, and a model that takes its process along on one slide."""
 
+import json
 import os
 import signal
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ import tifffile
 import torch
 from numpy.typing import NDArray
 
+from aspirate.core.log import LOG_FILE
 from aspirate.core.records import SlideEntry
 from aspirate.engines.torch_engine import TorchEngine
 from aspirate.nn.tile_net import TileNet, seeded
@@ -103,4 +105,12 @@ class DeadlyModelAt(ModelAt):
 
 
 def files_of(out: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(out)): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
+    """All that must be the same every time; the log tells the time."""
+    paths = (path for path in sorted(out.rglob("*")) if path.is_file() and path.name != LOG_FILE)
+    return {str(path.relative_to(out)): path.read_bytes() for path in paths}
+
+
+def log_of_slides(out: Path) -> set[tuple[str, int]]:
+    """What was told of each slide by its number."""
+    lines = (json.loads(line) for line in (out / LOG_FILE).read_text(encoding="utf-8").splitlines())
+    return {(line["event"], line["slide"]) for line in lines if "slide" in line}

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.workflow.planted_units import Die, Sleep, Square, Walk, begun
-from tests.workflow.small_model import files_of, save_small_model, small_slides
+from tests.workflow.small_model import files_of, log_of_slides, save_small_model, small_slides
 from tests.workflow.test_crossval import COHORT, recipe, results
 from tests.workflow.test_launch import MIXED, Watching, run
 
@@ -86,6 +86,8 @@ def test_slides_and_folds_come_out_the_same_whoever_does_them(on_ray: RayPool, t
     predict_many(model, slides, tmp_path / "here")
     predict_many(model, slides, tmp_path / "there", executor=on_ray, source=source, needs=Needs(1))
     assert files_of(tmp_path / "there") == files_of(tmp_path / "here")
+    told = {*(("slide", number) for number in range(1, len(slides))), ("slide failed", len(slides))}
+    assert log_of_slides(tmp_path / "there") == log_of_slides(tmp_path / "here") == told
 
     make_cohort(COHORT, tmp_path / "cohort")
     plan = Plan(choose_methods(["cnn", "proposed-uy"]), folds=3, only=(1,))

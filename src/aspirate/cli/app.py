@@ -20,10 +20,11 @@ from aspirate.cli.crew import (
     crew_for_slides,
     crew_for_units,
 )
-from aspirate.cli.display import err, out, progress, show_figures
+from aspirate.cli.display import err, note, out, progress, show_figures
 from aspirate.cli.export import export
 from aspirate.cli.ppi import ppi
 from aspirate.cli.reading_room import bench_serve, reader, serve
+from aspirate.cli.talk import LogNames, Quiet, Verbose
 
 if TYPE_CHECKING:
     from aspirate.synth.settings import SynthSettings
@@ -80,6 +81,8 @@ def aspirate(
 def demo(
     folder: Annotated[Path, typer.Option("--out", "-o", help="Where everything goes.")] = Path("demo"),
     workers: Workers = 0,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """All of it on synthetic slides: train, predict, report. Slides that are predicted were never trained on."""
     from aspirate.workflow.demo import run_demo
@@ -112,6 +115,8 @@ def synth(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any other knob; see docs/synthetic.md.")
     ] = None,
     workers: Workers = 0,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Make a synthetic cohort: slides, labels, annotations, truth."""
     from aspirate.core.config import parse_changes
@@ -191,6 +196,9 @@ def train(
         Path | None,
         typer.Option("--stage1", metavar="RUN", help="Take stage 1 and its scores from this run on the same cohort."),
     ] = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    log_names: LogNames = False,
 ) -> None:
     """Train one model, RUN/model, on a train/validation split."""
     from aspirate.core.config import parse_changes
@@ -236,6 +244,9 @@ def crossval(
     threads: ThreadsOfUnit = 1,
     gpus: GpusOfUnit = None,
     on: On = "local",
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    log_names: LogNames = False,
 ) -> None:
     """Every method on every fold: ours and its rivals. Ours with each set of labels; all with the same budget."""
     from aspirate.cli.grid_view import GridView
@@ -258,7 +269,7 @@ def crossval(
 
         summary.failed |= learning_curve(cohort, chosen, run, view.stages, plan=plan, executor=crew)[1]
     for name, why in summary.skipped.items():
-        err.print(f"skipped {name}: {why}", markup=False)
+        note(f"skipped {name}: {why}")
     for slide_id, why in summary.left_out.items():
         err.print(f"left out {slide_id}: {why}", markup=False)
     for unit, why in summary.failed.items():
@@ -291,6 +302,9 @@ def predict(
     threads: ThreadsOfSlide = 0,
     gpus: GpusOfSlide = 0,
     on: On = "local",
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    log_names: LogNames = False,
 ) -> None:
     """Score slides: a table, heat maps, sheets, GeoJSON for QuPath."""
     from aspirate.workflow.predict import load_model
@@ -299,8 +313,8 @@ def predict(
 
     settings = PredictSettings(mpp=mpp, any_resolution=any_resolution, exact=exact, engine=engine)
     loaded = load_model(model, engine)
-    for note in loaded.notes:
-        err.print(f"note: {note}", markup=False)
+    for said in loaded.notes:
+        note(f"note: {said}")
     entries = entries_at(slides)
     crew, each = crew_for_slides(on, workers, threads, gpus, len(entries))
     summary = predict_many(loaded, entries, folder, settings, progress, crew, model, each)
@@ -349,8 +363,8 @@ def evaluate(
     summary = evaluate_(Sources(predictions, cohort, readers, validation), folder, settings, progress)
     for sentence in summary.sentences:
         out.print(sentence, markup=False)
-    for note in summary.analysis.notes:
-        err.print(f"note: {note}", markup=False)
+    for said in summary.analysis.notes:
+        note(f"note: {said}")
     out.print(f"figures in numbers: {summary.metrics}")
     out.print(f"open {summary.page}")
 

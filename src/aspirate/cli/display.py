@@ -21,7 +21,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from aspirate.core.progress import Bar
+from aspirate.core.progress import Bar, silent
 from aspirate.core.store import write_json
 
 PLAIN_INTERVAL_S = 10.0
@@ -42,6 +42,17 @@ out = _console(stderr=False)
 err = _console(stderr=True)
 
 
+def quiet(wanted: bool) -> None:
+    """From now on only `err.print` reaches the screen: no results, no notes, no bars."""
+    out.quiet = wanted
+
+
+def note(text: str) -> None:
+    """Worth knowing, but nothing went wrong."""
+    if not out.quiet:
+        err.print(text, markup=False)
+
+
 class _Done(ProgressColumn):
     """`12/60 slides`, then the rate."""
 
@@ -58,7 +69,7 @@ def _short(number: float) -> str:
 @contextmanager
 def progress(what: str, total: float, unit: str) -> Iterator[Bar]:
     """Yields the function to call with the number of units just done."""
-    if err.is_terminal:
+    if err.is_terminal and not out.quiet:
         with live_bars() as live, bar_on(live, what, total, unit) as bar:
             yield bar
     else:
@@ -88,7 +99,7 @@ def bar_on(live: Progress, what: str, total: float, unit: str) -> Iterator[Bar]:
 
 
 def plain_progress(what: str, total: float, unit: str) -> Bar:
-    return _PlainLines(what, total, unit)
+    return silent if out.quiet else _PlainLines(what, total, unit)
 
 
 class _LiveBar:

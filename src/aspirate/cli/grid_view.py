@@ -7,7 +7,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 
-from aspirate.cli.display import bar_on, err, live_bars, plain_progress
+from aspirate.cli.display import bar_on, err, live_bars, note, out, plain_progress
 from aspirate.core.progress import Bar
 from aspirate.workflow.crossval import GridWatch, State
 from aspirate.workflow.methods import Method
@@ -32,7 +32,7 @@ class GridView:
     def mark(self, method: Method, fold: int, state: State) -> None:
         self.states[method.name, fold] = state
         if state != "running" and not err.is_terminal:
-            err.print(f"fold {fold} · {method.name}: {state} ({self.done} of {len(self.methods) * self.folds} units)")
+            note(f"fold {fold} · {method.name}: {state} ({self.done} of {len(self.methods) * self.folds} units)")
 
     @property
     def done(self) -> int:
@@ -40,7 +40,7 @@ class GridView:
 
     @contextmanager
     def stages(self, what: str, total: float, unit: str) -> Iterator[Bar]:
-        if not err.is_terminal:
+        if not err.is_terminal or out.quiet:
             yield plain_progress(what, total, unit)
             return
         self.live.start()  # does nothing where others have

@@ -8,6 +8,7 @@ import typer
 
 from aspirate.cli.crew import cores
 from aspirate.cli.display import err, out, progress, table
+from aspirate.cli.talk import Quiet, Verbose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +44,8 @@ def ppi(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting, as rates.attention=0.002.")
     ] = None,
     workers: Annotated[int, typer.Option(min=0, help="Runs at once.", show_default="one per core")] = 0,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Where each method fails: bags with few or many positive tiles. They are made of CIFAR-10 images."""
     from aspirate.workflow.ppi_methods import choose_trainings

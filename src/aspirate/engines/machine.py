@@ -46,7 +46,7 @@ def this_machine() -> Machine:
         library = version("openvino")
     except PackageNotFoundError:
         return Machine({}, note="openvino is not installed: torch scores tiles, two to seven times slower")
-    name = f"machine-{fingerprint(library, cpu(), threads(), os.environ.get(ISA_VARIABLE))}.json"
+    name = f"machine-{fingerprint(library, cpu(), available_threads(), os.environ.get(ISA_VARIABLE))}.json"
     note = kept_note(name)
     if note is not None:
         try:
@@ -56,13 +56,6 @@ def this_machine() -> Machine:
     found = _tried()
     keep_note(name, asdict(found))
     return found
-
-
-def threads() -> int:
-    """Cores that this process may use, or fewer if told so, as for other libraries."""
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    able = available_threads()
-    return min(int(asked), able) if asked.isdecimal() and int(asked) > 0 else able
 
 
 def _tried() -> Machine:
@@ -79,7 +72,7 @@ def _tried() -> Machine:
 def _attempt(isa: str | None) -> tuple[dict[str, float], str]:
     """Speeds, or none and how it ended."""
     environment = os.environ | ({ISA_VARIABLE: isa} if isa else {})
-    command = [sys.executable, "-m", "aspirate.engines.trial", str(threads())]
+    command = [sys.executable, "-m", "aspirate.engines.trial", str(available_threads())]
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
         return {name: float(ratio) for name, ratio in json.loads(done.stdout).items()}, ""

@@ -17,10 +17,10 @@ LARGEST_PART = 256
 
 
 def available_threads() -> int:
-    """CPUs that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """CPUs that this process may use; no more than OMP_NUM_THREADS, by which one of several gets its share."""
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    share = os.environ.get("OMP_NUM_THREADS", "")
+    return min(cpus, int(share)) if share.isdecimal() and int(share) else cpus
 
 
 def for_parts(work: Callable[[range], Result], count: int, threads: int, advance: Advance = silent) -> list[Result]:

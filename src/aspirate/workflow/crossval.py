@@ -7,6 +7,7 @@ models.json stage1.json crossval.json         cuts and thresholds; stage 1's fig
 """
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from typing import Literal
 
 from aspirate.core.errors import ConfigError
 from aspirate.core.lock import locked
+from aspirate.core.log import DEBUG, ERROR, INFO, log_of, tell
 from aspirate.core.predictions import Prediction, read_predictions, write_predictions
 from aspirate.core.progress import Stages, silent_stages
 from aspirate.core.store import PROVENANCE_FILE, clear_parts, write_json
@@ -34,7 +36,7 @@ from aspirate.workflow.fold import (
     fold_at_hand,
     read_unit,
 )
-from aspirate.workflow.launch import HERE, Executor, Needs, Unit
+from aspirate.workflow.launch import HERE, Executor, Needs, Outcome, Unit
 from aspirate.workflow.methods import METHODS, Method
 from aspirate.workflow.recipe import Recipe
 from aspirate.workflow.run_folder import RunFolder, cohort_fingerprint
@@ -110,6 +112,8 @@ def crossval(
         for fold in folds if plan.only else ():
             held.enter_context(locked(fold.folder.root))
         clear_parts(run)
+        numbers = [fold.number for fold in folds]
+        held.enter_context(log_of(run, "crossval", methods=len(summary.methods), folds=numbers, threads=plan.threads))
         held.callback(fold_at_hand.cache_clear)
         work = _Work(cohort_path, summary, folds, plan.needs(), grid(summary.methods, summary.folds))
         work.through(executor, stages)
@@ -177,6 +181,7 @@ class _Work:
         self.units = units_of(folds, summary.methods, needs)
         self.methods = {unit.name: unit.job for unit in self.units if isinstance(unit.job, MethodJob)}
         self.errors: dict[str, str] = {}
+        self.began: dict[str, float] = {}
         names = [method.name for method in summary.methods]
         self.note = {"cohort": str(cohort_path.resolve()), "methods": names, "skipped": summary.skipped}
 
@@ -186,14 +191,26 @@ class _Work:
                 if fold.is_done(method):
                     self.watch(method, fold.number, "done")
         self.put_together()
-        with closing(executor.run(self.units, stages, lambda name: self.say(name, "running"))) as outcomes:
+        with closing(executor.run(self.units, stages, self.begin)) as outcomes:
             for outcome in outcomes:
+                self.tell(outcome)
                 if outcome.error is not None:
                     self.errors[outcome.name] = outcome.error
                 else:
                     self.summary.left_out |= outcome.value or {}
                 self.say(outcome.name, "done" if outcome.error is None else "failed")
                 self.put_together()
+
+    def begin(self, name: str) -> None:
+        self.began[name] = time.monotonic()
+        tell("unit begun", DEBUG, unit=name)
+        self.say(name, "running")
+
+    def tell(self, outcome: Outcome) -> None:
+        """To the log; a unit that waited in vain never began."""
+        level, event = (INFO, "unit") if outcome.error is None else (ERROR, "unit failed")
+        seconds = round(time.monotonic() - self.began.get(outcome.name, time.monotonic()), 3)
+        tell(event, level, {"error": outcome.error} if outcome.error else None, unit=outcome.name, seconds=seconds)
 
     def say(self, name: str, state: State) -> None:
         if job := self.methods.get(name):

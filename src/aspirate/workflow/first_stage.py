@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from aspirate.core.errors import AspirateError
 from aspirate.core.geometry import Size, TileGrid, checked_mpp
+from aspirate.core.log import WARNING, Laps, tell
 from aspirate.core.progress import Bar, Stages
 from aspirate.core.records import SlideEntry
 from aspirate.core.tile_file import TileTable, read_tiles, write_tiles
@@ -49,6 +50,8 @@ class Slides:
     annotations: AnnotationIndex
     annotated: frozenset[str]
     failures: dict[str, str] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+    """In the cohort's table, from 1; the log tells slides apart by them."""
 
     @classmethod
     def of(cls, cohort: Cohort, examination: Examination) -> Self:
@@ -64,6 +67,7 @@ class Slides:
                 for finding in examination.findings
                 if finding.level == "error" and finding.slide_id is not None and finding.slide_id not in mpp
             },
+            {entry.slide_id: number for number, entry in enumerate(cohort.entries, 1)},
         )
 
     def copy(self) -> Self:
@@ -71,6 +75,8 @@ class Slides:
         return replace(self, entries=dict(self.entries), failures=dict(self.failures))
 
     def leave_out(self, entry: SlideEntry, error: AspirateError) -> None:
+        private = {"slide_id": entry.slide_id, "error": str(error)}
+        tell("slide left out", WARNING, private, slide=self.numbers.get(entry.slide_id), kind=type(error).__name__)
         self.failures[entry.slide_id] = str(error)
         del self.entries[entry.slide_id]
 
@@ -164,15 +170,27 @@ class FirstStage:
         path, stack = self.folder.tiles(entry.slide_id), f"{entry.slide_id}.{KEPT}"
         if path.exists() and self.bank.has(stack):
             return
+        laps = Laps()
         with open_slide(entry.path, mpp=entry.mpp, name=entry.slide_id) as slide:
             grid = self.grid(slide.size_px0, entry)
             scores = self.scored(path, sha256)
             if scores is None:
                 scores = sigmoid(score_tiles(slide, grid, engine)).astype(np.float32)
+            laps.lap("score")
             kept = select(scores, confident, self.recipe.selection)
             self.bank.add(stack, slide.read_squares(grid.corners_px0()[kept], grid.side_px0, grid.side_px))
         values = {"informativeness": scores, "selected": kept}
         write_tiles(path, TileTable.of_grid(entry.slide_id, grid, values, sha256))
+        laps.lap("keep")
+        tell(
+            "slide screened",
+            private={"slide_id": entry.slide_id},
+            slide=self.slides.numbers.get(entry.slide_id),
+            tiles=len(grid),
+            kept=len(scores[kept]),
+            seconds=laps.whole,
+            parts=laps.seconds,
+        )
 
     def scored(self, path: Path, sha256: str) -> NDArray[np.float32] | None:
         """What the same net said of a slide in another run."""

@@ -17,6 +17,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 
 from aspirate.core.errors import ConfigError
+from aspirate.core.log import forwarded
 from aspirate.core.progress import Stages
 from aspirate.workflow.launch import Agenda, Begun, Needs, Outcome, Outcomes, Unit, perform, unheeded
 from aspirate.workflow.memory_watch import MemoryWatch
@@ -184,8 +185,10 @@ def _work(far: Connection, threads: int, gpu: str | None) -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(far, inbox), daemon=True).start()
-    while True:
-        far.send(perform(pickle.loads(inbox.get()), Channel(far.send)))
+    channel = Channel(far.send)
+    with forwarded(channel.log):
+        while True:
+            far.send(perform(pickle.loads(inbox.get()), channel))
 
 
 def _receive(far: Connection, inbox: "queue.SimpleQueue[bytes]") -> None:

@@ -1,6 +1,7 @@
 """A trained model on slides it has not seen: scores, evidence, and no diagnosis where there is too little to see."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 
 from aspirate.core.errors import ImplausibleResolution
 from aspirate.core.geometry import TileGrid, checked_mpp
+from aspirate.core.log import Laps
 from aspirate.core.predictions import Prediction
 from aspirate.core.progress import Advance, silent
 from aspirate.core.records import SlideEntry
@@ -49,6 +51,8 @@ class SlideResult:
     groups: int
     looked: Looked | None = None
     """What the cascade did; None where every tile was looked at closely."""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """Of each stage, reading included."""
 
     @property
     def probability(self) -> float | None:
@@ -98,18 +102,21 @@ class Model:
             if not any_resolution:
                 self._refuse_resolution(opened.name, slide_mpp)
             grid = TileGrid.cover(opened.size_px0, slide_mpp, recipe.side_px, recipe.mpp)
+            laps = Laps()
             if informativeness is not None:
                 seen = seen_whole(informativeness, self.bundle.confident, recipe.selection)
             else:
                 seen = self._look(opened, grid, None if exact else self._scout, advance)
+            laps.lap("stage_1")
             informativeness, kept = seen.informativeness, seen.kept
             malignancy = np.full(len(grid), np.nan, np.float32)
             malignancy[kept] = score_tiles(opened, grid, self._malignancy, np.flatnonzero(kept))
+            laps.lap("stage_2")
         enough = adequacy(informativeness >= self.bundle.confident, grid.corners_px0(), grid.side_px0, recipe.adequacy)
         score = slide_score(malignancy[kept], tile_weights(informativeness[kept], recipe.selection))
         values = {"informativeness": informativeness, "exact": seen.exact, "selected": kept, "malignancy": malignancy}
         table = TileTable.of_grid(entry.slide_id, grid, values)
-        return SlideResult(judged(self.bundle, entry, score, enough), table, enough.groups, seen.looked)
+        return SlideResult(judged(self.bundle, entry, score, enough), table, enough.groups, seen.looked, laps.seconds)
 
     def _look(self, slide: Slide, grid: TileGrid, scout: Engine | None, advance: Advance) -> Seen:
         """Stage 1, in the cascade or everywhere."""

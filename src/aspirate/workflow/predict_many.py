@@ -19,6 +19,7 @@ from typing import Any
 from aspirate import __version__
 from aspirate.core.errors import CohortError, ConfigError
 from aspirate.core.lock import locked
+from aspirate.core.log import ERROR, log_of, tell
 from aspirate.core.predictions import Prediction, read_predictions, write_predictions
 from aspirate.core.progress import Bar, Stages, silent_stages
 from aspirate.core.records import SlideEntry
@@ -97,8 +98,10 @@ def predict_many(
         batch = _Batch(model, entries, PredictFolder(out), settings or PredictSettings())
         clear_parts(out)
         units = [Unit(job.entry.slide_id, job, needs) for job in batch.jobs(None if executor is HERE else source)]
-        with stages("predicting", len(entries), "slides") as bar, batch.kept():
-            bar(len(batch.skipped))
+        before = len(batch.skipped)
+        log = log_of(out, "predict", slides=len(entries), before=before, engine=model.engine, threads=needs.cpus)
+        with log, stages("predicting", len(entries), "slides") as bar, batch.kept():
+            bar(before)
             shown = _SlideBars(bar)
             with closing(executor.run(units, shown)) as outcomes:
                 for outcome in outcomes:
@@ -179,15 +182,20 @@ class _Batch:
     def jobs(self, source: Path | None) -> list[SlideJob]:
         """What is still to be done; others load the model from `source`, this process has it."""
         at = None if source is None else ModelAt(source.resolve(), self.model_sha256, self.model.engine)
-        left = [entry for entry in self.entries if entry.slide_id not in self.skipped]
+        load = at or (lambda: self.model)
         folder = PredictFolder(self.folder.root.absolute())
-        return [SlideJob(entry, folder, self.settings, self.model_sha256, at or (lambda: self.model)) for entry in left]
+        return [
+            SlideJob(entry, folder, self.settings, self.model_sha256, load, number)
+            for number, entry in enumerate(self.entries, 1)
+            if entry.slide_id not in self.skipped
+        ]
 
     def take(self, outcome: Outcome) -> None:
         """A row; without one the slide took its process along, or could not begin."""
         if outcome.error is not None:
             self.folder.clear(outcome.name)
-            entry = next(entry for entry in self.entries if entry.slide_id == outcome.name)
+            number, entry = next((n, e) for n, e in enumerate(self.entries, 1) if e.slide_id == outcome.name)
+            tell("slide lost", ERROR, {"slide_id": entry.slide_id, "error": outcome.error}, slide=number)
             self.rows[outcome.name] = failed_row(entry, outcome.error)
         else:
             self.rows[outcome.name], self.made_from[outcome.name] = outcome.value

@@ -15,6 +15,7 @@ from typing import Any
 
 from aspirate import __version__
 from aspirate.core.errors import AspirateError, ConfigError
+from aspirate.core.log import forwarded
 from aspirate.core.progress import Stages
 from aspirate.workflow.launch import Agenda, Begun, Needs, Outcome, Outcomes, Unit, described, perform, unheeded
 from aspirate.workflow.unit_progress import Bars, Channel, Said
@@ -150,7 +151,9 @@ class _Shift:
         self._heard = time.monotonic()
         at_work = {attempt.unit.name for attempt in self.asked.values()}
         for name, said in mail:
-            if name in at_work:
+            if said is not None and said.record is not None:
+                self.bars.hear(name, said)
+            elif name in at_work:
                 self._begin(name)
                 if said is not None:
                     self.bars.hear(name, said)
@@ -163,6 +166,7 @@ class _Shift:
     def end(self) -> None:
         for reference in self.asked:
             self.ray.cancel(reference, force=True)
+        self._read_mail()  # the last words for the log
         self.bars.close()
 
 
@@ -195,7 +199,9 @@ def perform_on_ray(version: str, unit: Unit, mailbox: Any) -> Outcome:
         mailbox.put.remote(unit.name, said)
 
     say(None)
-    return perform(unit, Channel(say, LISTEN_EVERY_S))
+    channel = Channel(say, LISTEN_EVERY_S)
+    with forwarded(channel.log):
+        return perform(unit, channel)
 
 
 class _Mailbox:

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from aspirate.core.config import Settings
 from aspirate.core.errors import AspirateError
+from aspirate.core.log import ERROR, Laps, tell
 from aspirate.core.predictions import Prediction
 from aspirate.core.progress import Advance, Stages
 from aspirate.core.records import SlideEntry
@@ -112,6 +113,8 @@ class SlideJob:
     settings: PredictSettings
     model_sha256: str
     model: Callable[[], Model]
+    number: int = 1
+    """In the list of slides asked for; the log tells them apart by it."""
 
     def __call__(self, stages: Stages, /) -> tuple[Prediction, str]:
         """The slide's row, which says what went wrong where something did, and what the row was made from."""
@@ -125,17 +128,32 @@ class SlideJob:
             except Exception as error:  # noqa: BLE001 - the boundary of one slide: named in its row, the rest go on
                 self.folder.clear(entry.slide_id)
                 said = str(error) if isinstance(error, AspirateError) else f"{entry.slide_id}: {described(error)}"
+                private = {"slide_id": entry.slide_id, "error": said}
+                tell("slide failed", ERROR, private, slide=self.number, kind=type(error).__name__)
                 return failed_row(entry, said), origin
 
     def _predicted(self, model: Model, advance: Advance) -> Prediction:
-        entry, settings = self.entry, self.settings
+        entry, settings, laps = self.entry, self.settings, Laps()
         with open_slide(entry.path, mpp=entry.mpp, name=entry.slide_id) as slide:
             if slide.mpp is None:
                 entry = replace(entry, mpp=settings.mpp)
+            laps.lap("open")
             result = model.predict(entry, any_resolution=settings.any_resolution, advance=advance, exact=settings.exact)
+            laps.lap("score")
             write_tiles(self.folder.tiles(entry.slide_id), replace(result.tiles, model_sha256=self.model_sha256))
             paths = self.folder.evidence(entry.slide_id)
             write_evidence(slide, result, model.bundle, self.model_sha256, paths, settings.tiles_shown)
+            laps.lap("evidence")
+        tell(
+            "slide",
+            private={"slide_id": entry.slide_id},
+            slide=self.number,
+            status=result.prediction.status,
+            tiles=len(result.tiles),
+            kept=int(result.tiles.values["selected"].sum()),
+            seconds=laps.whole,
+            parts={**laps.seconds, **result.seconds},
+        )
         return result.prediction
 
 

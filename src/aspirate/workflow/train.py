@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from aspirate.core.errors import ConfigError
 from aspirate.core.geometry import checked_mpp
 from aspirate.core.lock import locked
+from aspirate.core.log import log_of, logged
 from aspirate.core.predictions import Prediction, write_predictions
 from aspirate.core.progress import Stages, silent_stages
 from aspirate.core.ranking import auc
@@ -55,7 +56,9 @@ def train(
 ) -> TrainSummary:
     """`stage_1` is another run on the same cohort, whose split, first net and scores are taken over."""
     with locked(run):
-        return _prepared(cohort_path, recipe, run, stages, stage_1).whole()
+        training = _prepared(cohort_path, recipe, run, logged(stages), stage_1)
+        with log_of(run, "train", slides=len(training.slides.entries), labels=f"U{recipe.malignancy.labels}"):
+            return training.whole()
 
 
 def _prepared(cohort_path: Path, recipe: Recipe, run: Path, stages: Stages, stage_1: Path | None) -> "_Training":

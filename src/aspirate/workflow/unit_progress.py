@@ -1,10 +1,11 @@
-"""How units at work elsewhere are watched: what they say of their bars travels as records, and is drawn here."""
+"""How units at work elsewhere are watched: what they say of their bars and for the log travels as records."""
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
+from aspirate.core.log import arrived
 from aspirate.core.progress import Bar, Stages
 
 
@@ -19,6 +20,8 @@ class Said:
     n: float = 0.0
     note: str = ""
     ended: bool = False
+    record: dict[str, object] | None = None
+    """Or something for the log."""
 
 
 class Channel:
@@ -26,6 +29,9 @@ class Channel:
 
     def __init__(self, say: Callable[[Said], None], every_s: float = 0.2) -> None:
         self.say, self.every_s, self._bars = say, every_s, 0
+
+    def log(self, record: dict[str, object]) -> None:
+        self.say(Said(0, record=record))
 
     @contextmanager
     def __call__(self, what: str, total: float, unit: str) -> Iterator[Bar]:
@@ -64,6 +70,9 @@ class Bars:
         self._open: dict[tuple[str, int], tuple[AbstractContextManager[Bar], Bar]] = {}
 
     def hear(self, unit: str, said: Said) -> None:
+        if said.record is not None:
+            arrived(said.record)
+            return
         key = (unit, said.bar)
         if said.what:
             opened = self.stages(said.what, said.total, said.unit)
