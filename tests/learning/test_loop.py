@@ -1,11 +1,14 @@
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 import torch
 from torch import Tensor, nn
@@ -239,6 +242,32 @@ def test_two_processes_learn_as_one_with_the_same_batches(tmp_path: Path) -> Non
         "history-0.json",
         "history-1.json",
     ]
+
+
+def test_companions_are_started_for_a_training_and_end_with_it(tmp_path: Path) -> None:
+    alone = fit(EvenLearner(), plan(), tmp_path / "alone", CPU)
+    for _ in range(2):  # a second training in the same process, on another port
+        shutil.rmtree(tmp_path / "both", ignore_errors=True)
+        threads, before = torch.get_num_threads(), dict(os.environ)
+        both = fit(EvenLearner(), plan(), tmp_path / "both", Compute("cpu", 2, bf16=False))
+        assert [row["loss"] for row in both] == pytest.approx([row["loss"] for row in alone], rel=1e-4)
+        assert not any("spawn_main" in " ".join(child.cmdline()) for child in psutil.Process().children())
+        assert (torch.get_num_threads(), dict(os.environ)) == (threads, before)
+
+
+class DeadlyLearner(EvenLearner):
+    """Ends the second process on its way."""
+
+    def batch(self, step: int) -> Any:
+        if step == 3 and os.environ["LOCAL_RANK"] == "1":
+            os._exit(7)
+        return super().batch(step)
+
+
+def test_a_companion_that_dies_ends_the_training_with_words(tmp_path: Path) -> None:
+    with pytest.raises(AspirateError, match="one of 2 processes of the training ended with exit code 7; the same"):
+        fit(DeadlyLearner(), plan(), tmp_path, Compute("cpu", 2, bf16=False))
+    assert "LOCAL_RANK" not in os.environ
 
 
 def test_processes_share_a_batch_row_by_row() -> None:

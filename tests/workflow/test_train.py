@@ -230,6 +230,20 @@ def test_a_kill_that_nobody_can_catch(whole: tuple[Path, TrainSummary], cohort: 
     assert results(run) == results(whole[0])
 
 
+def test_two_processes_train_one_model(whole: tuple[Path, TrainSummary], cohort: Path, tmp_path: Path) -> None:
+    """Nearly the losses of one: batch normalisation sees half a batch in each."""
+    summary = train(cohort, recipe(scout__use=False), tmp_path / "run", devices=2)
+    assert load_bundle(summary.model).slides == load_bundle(whole[1].model).slides
+    losses = {
+        run: [row["loss"] for row in json.loads((run / "malignancy" / "history.json").read_text())]
+        for run in (whole[0], tmp_path / "run")
+    }
+    assert losses[tmp_path / "run"] == pytest.approx(losses[whole[0]], rel=0.25)
+    with pytest.raises(ConfigError, match=r"informativeness.batch=16: cannot be shared by 3 devices"):
+        train(cohort, recipe(), tmp_path / "three", devices=3)
+    assert not (tmp_path / "three").exists()
+
+
 def test_a_finished_run_is_not_run_again(whole: tuple[Path, TrainSummary], cohort: Path) -> None:
     before, stages = results(whole[0]), Interrupting("stage 1, informativeness", 1)
     train(cohort, recipe(), whole[0], stages)

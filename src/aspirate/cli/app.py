@@ -196,6 +196,9 @@ def train(
         Path | None,
         typer.Option("--stage1", metavar="RUN", help="Take stage 1 and its scores from this run on the same cohort."),
     ] = None,
+    devices: Annotated[
+        int, typer.Option(min=1, help="GPUs that share every batch; without GPUs, processes.", show_default="one")
+    ] = 1,
     quiet: Quiet = False,
     verbose: Verbose = False,
     log_names: LogNames = False,
@@ -206,7 +209,7 @@ def train(
     from aspirate.workflow.train import train as train_
 
     chosen = parse_changes(changes or []) | labels_change(labels)
-    summary = train_(cohort, load_recipe(recipe, chosen), run, progress, stage_1)
+    summary = train_(cohort, load_recipe(recipe, chosen), run, progress, stage_1, devices)
     show_figures(summary.figures, None)
     for slide_id, why in summary.failures.items():
         err.print(f"left out {slide_id}: {why}", markup=False)

@@ -8,6 +8,8 @@ from typing import Literal
 
 import torch
 
+from aspirate.core.errors import ConfigError
+
 Precision = Literal["auto", "fp32", "bf16"]
 
 
@@ -28,8 +30,11 @@ class Compute:
 
 def choose_compute(precision: Precision = "auto", devices: int = 1) -> Compute:
     """The fastest accelerator present; bf16 where it pays, unless told otherwise. `devices` is how many processes share
-    a training, each of which was started with a rank of its own."""
+    a training, on GPUs one each."""
     accelerator = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    there = torch.cuda.device_count() if accelerator == "cuda" else 1 if accelerator == "mps" else devices
+    if devices > there:
+        raise ConfigError(f"{devices} devices are asked for, and this machine has {there} ({accelerator})")
     bf16 = bf16_pays(accelerator) if precision == "auto" else precision == "bf16"
     return Compute(accelerator, devices, bf16)
 

@@ -4,11 +4,13 @@ All that is needed to go on after a kill is in one file: the step, the weights, 
 best weights so far and the history. A batch is a function of its step alone, so a resumed run sees the same
 batches and, on the same device with the same number of threads, ends with the same weights.
 
-Several processes (`torchrun`, one device each) make one training: every one takes its rows of each batch, gradients are
-averaged, the first one judges and saves. Losses are those of one process with the whole batch where every row counts
-alike; batch normalisation sees the rows of its process alone.
+Several processes, one device each, make one training: every one takes its rows of each batch, gradients are averaged,
+the first one judges and saves. They are started here (`learning/companions.py`) unless `torchrun` has done so. Losses
+are those of one process with the whole batch where every row counts alike; batch normalisation sees the rows of its
+process alone.
 """
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +24,7 @@ from torch import Tensor, nn
 
 from aspirate.core.errors import AspirateError
 from aspirate.learning.checkpoints import load_tensors, prefixed, save_tensors, without_prefix
+from aspirate.learning.companions import companions, is_one_of_several
 from aspirate.learning.device import Compute
 from aspirate.learning.memory import kept_memory
 from aspirate.learning.pace import Pace
@@ -97,7 +100,18 @@ def fit(
     learner: Learner, plan: FitPlan, folder: Path, compute: Compute, watch: Watch = lambda _step, _loss: None
 ) -> list[dict[str, float]]:
     """Train to the end of the plan; the module keeps its best epoch's weights. Returns a row per epoch."""
+    if compute.devices == 1 or is_one_of_several():
+        return _fit(learner, plan, folder, compute, watch)
+    with companions(compute.devices, _fit, learner, plan, folder, compute):
+        return _fit(learner, plan, folder, compute, watch)
+
+
+def _fit(
+    learner: Learner, plan: FitPlan, folder: Path, compute: Compute, watch: Watch = lambda _step, _loss: None
+) -> list[dict[str, float]]:
     from lightning_fabric import Fabric  # here, since it takes seconds to import
+
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # says of each process that it was started
 
     fabric = Fabric(accelerator=compute.accelerator, devices=compute.devices, precision=compute.fabric_precision)
     fabric.launch()

@@ -25,6 +25,10 @@ class TileBank:
         self.folder, self.beneath = folder, beneath
         self._open = lru_cache(OPEN_AT_ONCE)(self._map)
 
+    def __reduce__(self) -> tuple[type["TileBank"], tuple[Path, "TileBank | None"]]:
+        """Another process opens the files anew."""
+        return TileBank, (self.folder, self.beneath)
+
     def path(self, name: str) -> Path:
         own = self.folder / f"{name}.npy"
         if self.beneath is not None and not own.exists() and self.beneath.has(name):

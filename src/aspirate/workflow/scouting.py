@@ -1,6 +1,7 @@
 """The scout of a training: cells of slides to learn from, the net they teach, and how far it may be trusted."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -73,7 +74,8 @@ class ScoutTraining:
         cell_px = self.recipe.side_px // settings.shrink
         learner = ScoutLearner(self.first.bank, train, validation, level, cell_px, settings, self.recipe.seed)
         with self.first.stages("scout", settings.epochs * settings.steps_per_epoch, "steps") as bar:
-            self.net = train_scout(learner, self.folder, self.first.compute, shown_on(bar))
+            alone = replace(self.first.compute, devices=1)  # too small a net to be shared
+            self.net = train_scout(learner, self.folder, alone, shown_on(bar))
 
     def trust(self, proposed: Proposed, calibration: Calibration) -> Trust:
         """Measured on validation slides, all of whose tiles r_φ has seen."""

@@ -20,7 +20,7 @@ from aspirate.core.store import clear_parts, write_json
 from aspirate.core.tile_file import read_tiles
 from aspirate.engines.choice import engine_for
 from aspirate.evaluation.splits import Split, choose_holdout
-from aspirate.learning.device import choose_compute
+from aspirate.learning.device import Compute, choose_compute
 from aspirate.slides.cohort import Cohort
 from aspirate.slides.doctor import examine
 from aspirate.slides.examination import Examination
@@ -52,16 +52,29 @@ class TrainSummary:
 
 
 def train(
-    cohort_path: Path, recipe: Recipe, run: Path, stages: Stages = silent_stages, stage_1: Path | None = None
+    cohort_path: Path,
+    recipe: Recipe,
+    run: Path,
+    stages: Stages = silent_stages,
+    stage_1: Path | None = None,
+    devices: int = 1,
 ) -> TrainSummary:
-    """`stage_1` is another run on the same cohort, whose split, first net and scores are taken over."""
+    """`stage_1` is another run on the same cohort, whose split, first net and scores are taken over; `devices` share
+    every batch of both stages."""
+    for name, batch in (("informativeness", recipe.informativeness.batch), ("malignancy", recipe.malignancy.batch)):
+        if batch % devices:
+            raise ConfigError(f"{name}.batch={batch}: cannot be shared by {devices} devices; use a multiple")
+    compute = choose_compute(recipe.precision, devices)
     with locked(run):
-        training = _prepared(cohort_path, recipe, run, logged(stages), stage_1)
-        with log_of(run, "train", slides=len(training.slides.entries), labels=f"U{recipe.malignancy.labels}"):
+        training = _prepared(cohort_path, recipe, run, logged(stages), stage_1, compute)
+        slides, labels = len(training.slides.entries), f"U{recipe.malignancy.labels}"
+        with log_of(run, "train", slides=slides, labels=labels, devices=devices):
             return training.whole()
 
 
-def _prepared(cohort_path: Path, recipe: Recipe, run: Path, stages: Stages, stage_1: Path | None) -> "_Training":
+def _prepared(
+    cohort_path: Path, recipe: Recipe, run: Path, stages: Stages, stage_1: Path | None, compute: Compute
+) -> "_Training":
     folder = RunFolder(run)
     cohort = Cohort.read(cohort_path)
     with stages("checking", len(cohort.entries), "slides") as advance:
@@ -80,7 +93,6 @@ def _prepared(cohort_path: Path, recipe: Recipe, run: Path, stages: Stages, stag
         split = Split(**json.loads(folder.splits.read_text(encoding="utf-8")))
     else:
         write_json(folder.splits, asdict(split))
-    compute = choose_compute(recipe.precision)
     return _Training(FirstStage(slides, split, recipe, folder, compute, stages))
 
 
