@@ -2,7 +2,9 @@
 machine."""
 
 import json
+import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -13,7 +15,7 @@ import pytest
 from tests.workflow.planted_units import Die, Sleep, Square, Walk, begun
 from tests.workflow.small_model import files_of, log_of_slides, save_small_model, small_slides
 from tests.workflow.test_crossval import COHORT, recipe, results
-from tests.workflow.test_launch import MIXED, Watching, run
+from tests.workflow.test_launch import MIXED, ROOT, Watching, run
 
 from aspirate.core.errors import ConfigError
 from aspirate.core.progress import silent_stages
@@ -28,6 +30,14 @@ from aspirate.workflow.ray_pool import ATTEMPTS, Attempt, RayPool, after, perfor
 
 pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray")]
 
+CLIENT = """
+import json, sys
+from tests.workflow.test_launch import MIXED
+from aspirate.core.progress import silent_stages
+from aspirate.workflow.ray_pool import RayPool
+print(json.dumps({o.name: [o.value, o.error] for o in RayPool(sys.argv[1]).run(MIXED, silent_stages)}))
+"""
+CLIENT_PORT = 20_000 + os.getpid() % 10_000
 QUICK_TO_MISS_A_MACHINE = {
     "health_check_initial_delay_ms": 0,
     "health_check_period_ms": 500,
@@ -44,7 +54,7 @@ def test_another_version_and_no_ray_are_said_plainly(monkeypatch: pytest.MonkeyP
         raise ConnectionError("nobody answers")
 
     monkeypatch.setattr(ray_module(loopback=True), "init", nobody)
-    with pytest.raises(ConfigError, match=r"--on auto: no Ray can be reached \(nobody answers\)"):
+    with pytest.raises(ConfigError, match=r"--on auto: no Ray can be reached \(nobody answers\); try again"):
         run(RayPool("auto"), MIXED)
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ConfigError, match=r"Ray is not installed; pip install 'aspirate\[ray\]'"):
@@ -57,10 +67,13 @@ def cluster() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     small: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}
-    made = Cluster(initialize_head=True, head_node_args=small | {"_system_config": QUICK_TO_MISS_A_MACHINE})
-    made.add_node(**small)
-    yield made
-    made.shutdown()  # type: ignore[no-untyped-call]
+    first = small | {"_system_config": QUICK_TO_MISS_A_MACHINE, "ray_client_server_port": CLIENT_PORT}
+    with pytest.MonkeyPatch.context() as planted:
+        planted.setenv("PYTHONPATH", str(ROOT))  # where workers find the units of these tests
+        made = Cluster(initialize_head=True, head_node_args=first)
+        made.add_node(**small)
+        yield made
+        made.shutdown()  # type: ignore[no-untyped-call]
 
 
 @pytest.fixture
@@ -78,6 +91,14 @@ def test_units_end_as_planted_also_there(on_ray: RayPool, tmp_path: Path) -> Non
     total, noted, *moved = watching.seen["walk"]
     assert (total, noted) == ((2, "steps"), "on the way") and moved[0] == 2
     assert "walk" in watching.ended
+
+
+def test_units_end_as_planted_also_through_the_client_of_a_cluster(cluster: Any) -> None:
+    """As from a machine that is not part of it; in a process of its own, as Ray may be joined in one way only."""
+    command = [sys.executable, "-c", CLIENT, f"ray://127.0.0.1:{CLIENT_PORT}"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout) == {o.name: [o.value, o.error] for o in Here().run(MIXED, silent_stages)}
 
 
 def test_slides_and_folds_come_out_the_same_whoever_does_them(on_ray: RayPool, tmp_path: Path) -> None:
@@ -138,6 +159,9 @@ def test_what_is_tried_again_and_how() -> None:
     for error in (short, lost):
         ended = after(attempt(number=ATTEMPTS), error, 8)
         assert isinstance(ended, Outcome) and ended.error is not None and "5 times in all" in ended.error
+    unknown = exceptions.RayTaskError("perform_on_ray", "Traceback:\n  …\nModuleNotFoundError: No module 'x'", None)  # type: ignore[no-untyped-call]
+    ended = after(attempt(), unknown, 8)
+    assert isinstance(ended, Outcome) and ended.error is not None and ended.error.endswith("No module 'x'")
     crash = exceptions.WorkerCrashedError()
     alone = after(attempt(), crash, 8)
     assert alone == attempt(number=2, crashed=True).with_needs(Needs(8, 2000))

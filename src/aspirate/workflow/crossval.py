@@ -7,7 +7,6 @@ models.json stage1.json crossval.json         cuts and thresholds; stage 1's fig
 """
 
 import json
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
@@ -181,7 +180,6 @@ class _Work:
         self.units = units_of(folds, summary.methods, needs)
         self.methods = {unit.name: unit.job for unit in self.units if isinstance(unit.job, MethodJob)}
         self.errors: dict[str, str] = {}
-        self.began: dict[str, float] = {}
         names = [method.name for method in summary.methods]
         self.note = {"cohort": str(cohort_path.resolve()), "methods": names, "skipped": summary.skipped}
 
@@ -202,15 +200,13 @@ class _Work:
                 self.put_together()
 
     def begin(self, name: str) -> None:
-        self.began[name] = time.monotonic()
         tell("unit begun", DEBUG, unit=name)
         self.say(name, "running")
 
     def tell(self, outcome: Outcome) -> None:
-        """To the log; a unit that waited in vain never began."""
         level, event = (INFO, "unit") if outcome.error is None else (ERROR, "unit failed")
-        seconds = round(time.monotonic() - self.began.get(outcome.name, time.monotonic()), 3)
-        tell(event, level, {"error": outcome.error} if outcome.error else None, unit=outcome.name, seconds=seconds)
+        private = {} if outcome.error is None else {"error": outcome.error}
+        tell(event, level, private, unit=outcome.name, seconds=round(outcome.seconds, 3))
 
     def say(self, name: str, state: State) -> None:
         if job := self.methods.get(name):

@@ -7,11 +7,12 @@ executor's: sums are rounded in the order in which threads share them.
 
 import os
 import sys
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from aspirate.core.errors import AspirateError, ConfigError
@@ -52,6 +53,8 @@ class Outcome:
     name: str
     value: Any = None
     error: str | None = None
+    seconds: float = field(default=0.0, compare=False)
+    """That it took, wherever that was."""
 
 
 Outcomes = Generator[Outcome, None, None]
@@ -102,11 +105,13 @@ def executor_for(on: str, workers: int) -> Executor:
 
 def perform(unit: Unit, stages: Stages) -> Outcome:
     """Do a unit here and now; what its job raises is its outcome."""
+    began, value, why = time.monotonic(), None, None
     try:
         with computing_threads(unit.needs.cpus):
-            return Outcome(unit.name, unit.job(stages))
+            value = unit.job(stages)
     except Exception as error:  # noqa: BLE001 - the boundary of one unit: told by its name, the others go on
-        return Outcome(unit.name, error=described(error))
+        why = described(error)
+    return Outcome(unit.name, value, why, time.monotonic() - began)
 
 
 def described(error: BaseException) -> str:

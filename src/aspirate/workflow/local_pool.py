@@ -17,7 +17,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 
 from aspirate.core.errors import ConfigError
-from aspirate.core.log import forwarded
+from aspirate.core.log import WARNING, forwarded, tell
 from aspirate.core.progress import Stages
 from aspirate.workflow.launch import Agenda, Begun, Needs, Outcome, Outcomes, Unit, perform, unheeded
 from aspirate.workflow.memory_watch import MemoryWatch
@@ -145,6 +145,7 @@ class _Shift:
         if unit.name not in self.lost:
             self.lost.add(unit.name)
             self.alone.append(unit)
+            tell("unit begun again", WARNING, {"unit": unit.name}, attempt=2, kind=how)
             return
         why = f"{unit.name}: the process at work on it ended with {how}, also when nothing else was at work"
         yield from self.agenda.ended(Outcome(unit.name, error=why))
@@ -164,6 +165,7 @@ class _Shift:
             last.gone()
             self._leave(last)
             self.agenda.ready.appendleft(last.unit)
+            tell("unit gave way", WARNING, {"unit": last.unit.name}, why="memory")
 
     def end(self) -> None:
         """Everyone leaves, through their `finally` blocks where they can."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from aspirate import __version__
 from aspirate.core.errors import AspirateError, ConfigError
-from aspirate.core.log import forwarded
+from aspirate.core.log import WARNING, forwarded, tell
 from aspirate.core.progress import Stages
 from aspirate.workflow.launch import Agenda, Begun, Needs, Outcome, Outcomes, Unit, described, perform, unheeded
 from aspirate.workflow.unit_progress import Bars, Channel, Said
@@ -53,7 +53,11 @@ class RayPool:
         try:
             ray.init(self.address, log_to_driver=False, logging_level="error", include_dashboard=False)
         except (ConnectionError, ValueError) as error:
-            raise ConfigError(f"--on {self.address or 'ray'}: no Ray can be reached ({error})") from error
+            last = [line for line in str(error).splitlines() if line.strip(" )")][-1:]  # of another machine's traceback
+            why = "".join(last).strip() or type(error).__name__
+            raise ConfigError(
+                f"--on {self.address or 'ray'}: no Ray can be reached ({why}); try again, or see its logs"
+            ) from error
         shift = _Shift(ray, self.at_once, agenda, Bars(stages), begun)
         try:
             while agenda.open:
@@ -135,6 +139,8 @@ class _Shift:
             next_time = after(attempt, error, self._widest())
             if isinstance(next_time, Outcome):
                 return next_time
+            unit, number = attempt.unit.name, next_time.number
+            tell("unit begun again", WARNING, {"unit": unit}, attempt=number, kind=type(error).__name__)
             self.again.append(next_time)
             return None
         return outcome
@@ -185,7 +191,8 @@ def after(attempt: Attempt, error: Exception, widest_cpus: int) -> Attempt | Out
         return again
     if isinstance(error, exceptions.WorkerCrashedError) and not attempt.crashed:
         return replace(again, crashed=True).with_needs(replace(attempt.needs, cpus=widest_cpus))
-    why = str(error).strip().partition("\n")[0]
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    why = lines[-1 if isinstance(error, exceptions.RayTaskError) else 0]  # that one is a traceback
     return Outcome(name, error=f"{name}: the process at work on it ended, {attempt.number} times in all: {why}")
 
 
