@@ -8,6 +8,7 @@ Ends when all slides are done or the hours are over.
 
 import argparse
 import csv
+import json
 import os
 import signal
 import subprocess
@@ -15,7 +16,6 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import matplotlib as mpl
@@ -24,6 +24,7 @@ import psutil
 from numpy.typing import NDArray
 from scipy import stats
 
+from aspirate.core.log import LOG_FILE
 from aspirate.core.records import SlideEntry
 from aspirate.core.store import write_json
 from aspirate.slides.cohort import Cohort
@@ -76,25 +77,32 @@ def slope(slides: NDArray[np.float64], values: NDArray[np.float64]) -> Slope:
     return Slope(mean, rise * share, (rise - spread) * share, (rise + spread) * share)
 
 
-def curves(samples: Sequence[Sample]) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
+def slide_seconds(log: Path, start: int) -> NDArray[np.float64]:
+    """What each slide of a start took by itself, in the order in which they ended."""
+    found: list[list[float]] = []
+    for line in log.read_text(encoding="utf-8").splitlines():
+        event = json.loads(line)
+        if event["event"] == "begun":
+            found.append([])
+        elif event["event"] == "slide":
+            found[-1].append(event["seconds"])
+    return np.array(found[start - 1], np.float64)
+
+
+def curves(samples: Sequence[Sample], log: Path) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
     """Slides and values of each quantity, of the start that did most, without its warm-up and its idle ends."""
     starts = {sample.start for sample in samples}
     own = max(([s for s in samples if s.start == start] for start in starts), key=lambda s: s[-1].slides - s[0].slides)
     first, last = own[0].slides, own[-1].slides
     kept = [s for s in own if first + WARM_UP * (last - first) <= s.slides < last]
     slides = np.array([s.slides for s in kept], np.float64)
-    steps = [(b.slides, (b.seconds - a.seconds) / (b.slides - a.slides)) for a, b in _moving(kept)]
+    each = slide_seconds(log, own[0].start)
+    warm = int(WARM_UP * len(each))
     return {
         "rss_mb": (slides, np.array([s.rss_mb for s in kept])),
         "open_files": (slides, np.array([s.open_files for s in kept], np.float64)),
-        "seconds_per_slide": (np.array([at for at, _ in steps], np.float64), np.array([each for _, each in steps])),
+        "seconds_per_slide": (first + np.arange(warm, len(each), dtype=np.float64), each[warm:]),
     }
-
-
-def _moving(samples: Sequence[Sample]) -> list[tuple[Sample, Sample]]:
-    """Pairs of samples between which slides were done, none left out."""
-    moved = [sample for i, sample in enumerate(samples) if i == 0 or sample.slides > samples[i - 1].slides]
-    return list(pairwise(moved))
 
 
 def measured(process: psutil.Process, start: int, seconds: float, table: Path) -> Sample:
@@ -181,7 +189,7 @@ def main() -> None:
     given = parser.parse_args()
     out = given.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    found = curves(soak(out, given.slides, given.hours, given.every))
+    found = curves(soak(out, given.slides, given.hours, given.every), out / "predictions" / LOG_FILE)
     slopes = {name: slope(slides, values) for name, (slides, values) in found.items()}
     draw(out / "soak.png", found)
     figures = {
