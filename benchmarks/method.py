@@ -28,6 +28,8 @@ from aspirate.slides.cohort import Cohort
 from aspirate.slides.tile_labels import tiles_met
 from aspirate.synth.cohort import make_cohort
 from aspirate.synth.settings import SynthSettings
+from aspirate.workflow.jobs import done_by
+from aspirate.workflow.local_pool import LocalPool
 from aspirate.workflow.predict import load_model
 from aspirate.workflow.recipe import load_recipe
 from aspirate.workflow.train import train
@@ -50,7 +52,7 @@ def main() -> None:
     settings = SynthSettings(slides=given.slides, size=(given.size, given.size), seed=given.seed)
     folder = given.out / "cohort"
     with progress("drawing slides", settings.megapixels, "Mpx") as bar:
-        make_cohort(settings, folder, workers=2, advance=lambda pixels: bar(pixels / 1e6))
+        make_cohort(settings, folder, lambda pixels: bar(pixels / 1e6), done_by(LocalPool(2)))
     training, testing = divide(Cohort.read(folder), given.train)
     Cohort.write(folder / "train.csv", training)
     run = given.out / given.run

@@ -1,5 +1,6 @@
 """The short version of `benchmarks/faults` and `benchmarks/soak.py`: a killed prediction, and what is looked for."""
 
+import json
 import os
 import subprocess
 import sys
@@ -66,8 +67,20 @@ def soaked(leak_mb: float) -> list[Sample]:
     return short + [Sample(2, 2.0 * n, n, 700 + leak_mb * n + rng.normal(0, 5), 20 + n % 3, 3) for n in slides]
 
 
-def test_a_leak_is_told_from_noise() -> None:
-    flat, leaking = (curves(soaked(leak)) for leak in (0.0, 0.5))
+def told(log: Path, growth_s: float) -> Path:
+    """Of 4 slides, then of 400 that take 2 s and ever a little more."""
+    rng = np.random.default_rng(1)
+    seconds = [[9.0] * 4, (2 + growth_s * np.arange(400) + rng.normal(0, 0.2, 400)).tolist()]
+    events = [
+        event for start in seconds for event in ({"event": "begun"}, *({"event": "slide", "seconds": s} for s in start))
+    ]
+    log.write_text("".join(f"{json.dumps(event)}\n" for event in events))
+    return log
+
+
+def test_a_leak_and_a_slowdown_are_told_from_noise(tmp_path: Path) -> None:
+    steady, slower = told(tmp_path / "steady.jsonl", 0.0), told(tmp_path / "slower.jsonl", 0.001)
+    flat, leaking = curves(soaked(0.0), steady), curves(soaked(0.5), slower)
     assert slope(*flat["rss_mb"]).flat
     assert not slope(*leaking["rss_mb"]).flat
     done = leaking["rss_mb"][0]
@@ -75,5 +88,8 @@ def test_a_leak_is_told_from_noise() -> None:
     assert grown.gain * grown.mean == pytest.approx(0.5 * (done[-1] - done[0]), rel=0.02)
     assert grown.low < grown.gain < grown.high
     assert slope(*flat["open_files"]).flat
-    np.testing.assert_allclose(flat["seconds_per_slide"][1], 2.0)
+    assert slope(*flat["seconds_per_slide"]).flat
+    slowed = slope(*leaking["seconds_per_slide"])
+    assert not slowed.flat and slowed.low < 0.001 * 359 / 2.22 < slowed.high
+    assert len(flat["seconds_per_slide"][1]) == 360, "of the start that did most, without its warm-up"
     assert done[0] >= 44 and done[-1] < 404, "without the warm-up and the end"

@@ -21,6 +21,8 @@ from aspirate.slides.cohort import Cohort
 from aspirate.synth.cohort import SynthSummary, make_cohort
 from aspirate.synth.render import SlideRenderer
 from aspirate.synth.settings import SynthSettings
+from aspirate.workflow.jobs import done_by
+from aspirate.workflow.local_pool import LocalPool
 
 SETTINGS = SynthSettings(slides=4, size=(1300, 1024), seed=5, annotated=0.5)
 
@@ -66,9 +68,9 @@ def test_what_was_written_is_a_cohort(made: tuple[Path, SynthSummary]) -> None:
 
 def test_workers_do_not_change_a_byte(made: tuple[Path, SynthSummary], tmp_path: Path) -> None:
     advanced: list[float] = []
-    make_cohort(SETTINGS, tmp_path / "again", workers=2, advance=advanced.append)
+    make_cohort(SETTINGS, tmp_path / "again", advanced.append, done_by(LocalPool(2)))
     assert contents(tmp_path / "again") == contents(made[0])
-    assert sum(advanced) == 4 * 1300 * 1024
+    assert sum(advanced) == pytest.approx(4 * 1300 * 1024)
 
 
 def test_a_second_start_keeps_whole_slides_and_mends_others(tmp_path: Path) -> None:
@@ -117,16 +119,19 @@ def test_one_failing_slide_is_named_and_the_others_are_kept(tmp_path: Path, monk
     assert make_cohort(settings, tmp_path).slides_written == 1
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_ctrl_c_leaves_nothing_half_written(tmp_path: Path, workers: int) -> None:
+@pytest.mark.parametrize("executor", ["Here()", "LocalPool(2)"])
+def test_ctrl_c_leaves_nothing_half_written(tmp_path: Path, executor: str) -> None:
     script = tmp_path / "run.py"
     script.write_text(
         "from pathlib import Path\n"
         "from aspirate.synth.cohort import make_cohort\n"
         "from aspirate.synth.settings import SynthSettings\n"
+        "from aspirate.workflow.jobs import done_by\n"
+        "from aspirate.workflow.launch import Here\n"
+        "from aspirate.workflow.local_pool import LocalPool\n"
         "if __name__ == '__main__':\n"
         f"    settings = SynthSettings(slides=20, size=(4096, 8192))\n"
-        f"    make_cohort(settings, Path({str(tmp_path / 'out')!r}), workers={workers})\n"
+        f"    make_cohort(settings, Path({str(tmp_path / 'out')!r}), run=done_by({executor}))\n"
     )
     process = subprocess.Popen([sys.executable, str(script)], stderr=subprocess.PIPE, text=True, start_new_session=True)
     slides = tmp_path / "out" / "slides"

@@ -189,9 +189,12 @@ def test_a_unit_that_fails_is_named_and_the_others_go_on(
             raise MemoryError("no room")
         learn(*args)  # type: ignore[arg-type]
 
+    line = fragile.__code__.co_firstlineno + 2
     monkeypatch.setattr(ppi_study, "learn", fragile)
     plan = StudyPlan(("attention", "mixture"), ppis=(0.5,), repeats=1)
-    assert study(images, tmp_path / "out", SMALL, plan) == {"attention_01289_0.5_0": "no room"}
+    assert study(images, tmp_path / "out", SMALL, plan) == {
+        "attention_01289_0.5_0": f"MemoryError: no room (test_ppi_study.py:{line})"
+    }
     assert {row.method for row in runs_of(tmp_path / "out")} == {"Mixture", "Mixture, as learned"}
 
 

@@ -16,7 +16,6 @@ from aspirate.cli.crew import (
     ThreadsOfSlide,
     ThreadsOfUnit,
     UnitsAtOnce,
-    cores,
     crew_for_slides,
     crew_for_units,
 )
@@ -28,6 +27,7 @@ from aspirate.cli.talk import LogNames, Quiet, Verbose
 
 if TYPE_CHECKING:
     from aspirate.synth.settings import SynthSettings
+    from aspirate.workflow.launch import Executor
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -87,7 +87,7 @@ def demo(
     """All of it on synthetic slides: train, predict, report. Slides that are predicted were never trained on."""
     from aspirate.workflow.demo import run_demo
 
-    summary = run_demo(folder, workers or cores(), progress)
+    summary = run_demo(folder, crew_for_units("local", workers, 1), progress)
     out.print(f"on {len(summary.predicted.predictions)} slides of patients not trained on:")
     show_figures(summary.figures, None)
     for slide_id, why in summary.failures.items():
@@ -115,6 +115,7 @@ def synth(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any other knob; see docs/synthetic.md.")
     ] = None,
     workers: Workers = 0,
+    on: On = "local",
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -133,14 +134,16 @@ def synth(
         "patients": patients,
         "sites": sites,
     }
-    _make_cohort(SynthSettings.of(values | parse_changes(changes or []), source="synth"), folder, workers)
+    settings = SynthSettings.of(values | parse_changes(changes or []), source="synth")
+    _make_cohort(settings, folder, crew_for_units(on, workers, 1))
 
 
-def _make_cohort(settings: "SynthSettings", folder: Path, workers: int) -> None:
+def _make_cohort(settings: "SynthSettings", folder: Path, crew: "Executor") -> None:
     from aspirate.synth.cohort import make_cohort
+    from aspirate.workflow.jobs import done_by
 
     with progress("drawing slides", settings.megapixels, "Mpx") as bar:
-        made = make_cohort(settings, folder, workers or cores(), lambda pixels: bar(pixels / 1e6))
+        made = make_cohort(settings, folder.absolute(), lambda pixels: bar(pixels / 1e6), done_by(crew))
     readers = ", ".join(f"{value:.3f}" for value in made.reader_aucs)
     out.print(
         f"{made.slides} slides, {made.malignant_share:.0%} malignant: {folder}\n"
@@ -254,6 +257,7 @@ def crossval(
     """Every method on every fold: ours and its rivals. Ours with each set of labels; all with the same budget."""
     from aspirate.cli.grid_view import GridView
     from aspirate.core.config import parse_changes
+    from aspirate.core.predictions import read_predictions
     from aspirate.evaluation.material import EvaluateSettings
     from aspirate.workflow.crossval import Plan
     from aspirate.workflow.crossval import crossval as crossval_
@@ -277,6 +281,9 @@ def crossval(
         err.print(f"left out {slide_id}: {why}", markup=False)
     for unit, why in summary.failed.items():
         err.print(f"failed {unit}: {why}", markup=False)
+    if not read_predictions(summary.predictions):
+        err.print("no unit was done, so there is nothing to compare; mend the cause, and start the same command again")
+        raise typer.Exit(FAILED)
     out.print(f"{len(summary.methods)} methods on {summary.folds} folds: {summary.predictions}")
     report = evaluate_run(run, EvaluateSettings(), progress)
     for sentence in report.sentences:

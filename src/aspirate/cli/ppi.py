@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aspirate.cli.crew import cores
+from aspirate.cli.crew import On, crew_for_units
 from aspirate.cli.display import err, out, progress, table
 from aspirate.cli.talk import Quiet, Verbose
 
@@ -44,6 +44,7 @@ def ppi(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting, as rates.attention=0.002.")
     ] = None,
     workers: Annotated[int, typer.Option(min=0, help="Runs at once.", show_default="one per core")] = 0,
+    on: On = "local",
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -59,7 +60,7 @@ def ppi(
         tuple(tuple(map(int, _numbers([text], "--positive-classes", int))) for text in classes or ()) or (SPLIT,),
         repeats or REPEATS[protocol],
     )
-    failed = study(cifar10, folder, chosen, plan, workers or cores(), progress)
+    failed = study(cifar10, folder, chosen, plan, crew_for_units(on, workers, 1), progress)
     for unit, why in failed.items():
         err.print(f"failed {unit}: {why}", markup=False)
     cells = summarise(runs_of(folder))

@@ -5,7 +5,7 @@ import gc
 import io
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +28,6 @@ from aspirate.core.store import (
 from aspirate.synth.annotator import annotate
 from aspirate.synth.model import CohortLabels, Stream, draw_labels, mean_oracle_auc, stream
 from aspirate.synth.plan import SlidePlan, plan_slide
-from aspirate.synth.pool import run_all
 from aspirate.synth.render import SlideRenderer
 from aspirate.synth.settings import SynthSettings
 from aspirate.synth.writer import Encoding, is_whole, write_slide
@@ -65,7 +64,23 @@ class _Job:
         gc.collect()  # a renderer's caches refer to itself, so nothing else would free them before the next slide
 
 
-def make_cohort(settings: SynthSettings, out: Path, workers: int = 1, advance: Advance = silent) -> SynthSummary:
+Jobs = Mapping[str, Callable[[Advance], None]]
+Run = Callable[[Jobs, Advance, float], dict[str, str]]
+"""Does jobs that advance by so much each; says which failed, and why."""
+
+
+def one_by_one(jobs: Jobs, advance: Advance, size: float) -> dict[str, str]:
+    """In this process; one that fails does not stop the others."""
+    failures = {}
+    for name, job in jobs.items():
+        try:
+            job(advance)
+        except Exception as error:  # noqa: BLE001 - one bad slide is told by its name, the others go on
+            failures[name] = str(error) or type(error).__name__
+    return failures
+
+
+def make_cohort(settings: SynthSettings, out: Path, advance: Advance = silent, run: Run = one_by_one) -> SynthSummary:
     """Makes what is missing of a cohort; `advance` hears of level-0 pixels, slides already there included."""
     start = time.monotonic()
     _claim(settings, out)
@@ -81,7 +96,7 @@ def make_cohort(settings: SynthSettings, out: Path, workers: int = 1, advance: A
             advance(pixels)
         else:
             jobs[name] = _Job(plan, path, encoding)
-    failures = run_all(jobs, workers, advance, pixels)
+    failures = run(jobs, advance, pixels)
     if failures:
         told = "; ".join(f"{name}: {reason}" for name, reason in failures.items())
         raise AspirateError(

@@ -185,9 +185,10 @@ def random_paths(shape: Shape, count: int, seed: int = 0) -> list[str]:
 
 
 def draw_slide(folder: Path, size_px: tuple[int, int] = SIZE_PX) -> Path:
-    """A synthetic slide of the size that figures are given for; a cohort has two at the least."""
-    from aspirate.synth.cohort import make_cohort
+    """A synthetic slide of the size that figures are given for."""
+    from aspirate.synth.cohort import draw_slide as draw
     from aspirate.synth.settings import SynthSettings
 
-    make_cohort(SynthSettings(slides=2, size=size_px, annotated=0.0, readers=0), folder, 2)
-    return min((folder / "slides").iterdir())
+    path = folder / "slide-001.tiff"
+    draw(SynthSettings(slides=2, size=size_px, annotated=0.0, readers=0), path)
+    return path

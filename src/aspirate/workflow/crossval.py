@@ -30,7 +30,9 @@ from aspirate.workflow.fold import (
     STAGE_1_FILE,
     VALIDATION_FILE,
     FoldPlan,
+    LearnJob,
     MethodJob,
+    ScreenJob,
     StageOneJob,
     fold_at_hand,
     read_unit,
@@ -76,6 +78,8 @@ class Plan:
 
 
 EVERYTHING = Plan()
+SLIDES_A_UNIT = 8
+"""That stage 1 looks at; fewer would have it taken up again too often, more would keep others waiting."""
 UNIT_MEMORY_MB = 1000
 """What a unit of the compact recipe takes; larger ones are found to be so as they go."""
 WRITING_LOCK = ".writing.lock"
@@ -163,11 +167,28 @@ def units_of(folds: Sequence[FoldPlan], methods: Sequence[Method], needs: Needs)
         left = [method for method in methods if not fold.is_done(method)]
         first = f"fold {fold.number} · stage 1"
         if any("U" in method.labels for method in left):
-            units.append(Unit(first, StageOneJob(fold), needs))
+            units += _stage_1(fold, first, needs)
         for method in left:
             after = (first,) if "U" in method.labels else ()
             units.append(Unit(f"fold {fold.number} · {method.name}", MethodJob(fold, method), needs, after))
     return units
+
+
+def _stage_1(fold: FoldPlan, name: str, needs: Needs) -> list[Unit]:
+    """It learns, looks at slides, some a unit, and ends when all are looked at."""
+    learning = Unit(f"{name}, learning", LearnJob(fold), needs)
+    everyone = (*fold.split.train, *fold.split.validation, *fold.split.test)
+    left = [slide_id for slide_id in everyone if not fold.folder.tiles(slide_id).exists()]
+    screening = [
+        Unit(
+            f"{name}, slides from {start + 1} of {len(left)}",
+            ScreenJob(fold, tuple(left[start : start + SLIDES_A_UNIT])),
+            needs,
+            (learning.name,),
+        )
+        for start in range(0, len(left), SLIDES_A_UNIT)
+    ]
+    return [learning, *screening, Unit(name, StageOneJob(fold), needs, (learning.name, *(u.name for u in screening)))]
 
 
 class _Work:

@@ -14,6 +14,8 @@ from aspirate.synth.cohort import make_cohort
 from aspirate.synth.settings import SynthSettings
 from aspirate.workflow.cohort_page import write_cohort_page
 from aspirate.workflow.evaluate import Sources, evaluate
+from aspirate.workflow.jobs import done_by
+from aspirate.workflow.launch import HERE, Executor
 from aspirate.workflow.predict import load_model
 from aspirate.workflow.predict_many import PredictSummary, predict_many
 from aspirate.workflow.predictions_page import known_figures
@@ -46,15 +48,15 @@ class DemoSummary:
 
 def run_demo(
     folder: Path,
-    workers: int = 1,
+    executor: Executor = HERE,
     stages: Stages = silent_stages,
     settings: SynthSettings = COHORT,
     changes: Mapping[str, object] = CHANGES,
 ) -> DemoSummary:
-    """Everything is kept in `folder`; a second start goes on where the first stopped."""
+    """Everything is kept in `folder`; a second start goes on where the first stopped. `executor` draws the slides."""
     place = folder / "cohort"
     with stages("drawing slides", settings.megapixels, "Mpx") as bar:
-        make_cohort(settings, place, workers, lambda pixels: bar(pixels / 1e6))
+        make_cohort(settings, place, lambda pixels: bar(pixels / 1e6), done_by(executor))
     cohort = Cohort.read(place)
     part_of = deal(cohort.entries, PARTS, settings.seed)
     held_out = [entry for entry in cohort.entries if part_of[entry.slide_id] == 0]

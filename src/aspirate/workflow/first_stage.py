@@ -116,7 +116,7 @@ class FirstStage:
     def run(self) -> Informativeness:
         self.collect()
         found = self.learn()
-        self.screen(found)
+        self.screen(found, (*self.split.train, *self.split.validation, *self.split.test))
         return found
 
     def confident(self, informativeness: Informativeness) -> float:
@@ -152,12 +152,12 @@ class FirstStage:
         with self.stages("stage 1, informativeness", steps, "steps") as bar:
             return train_informativeness(learner, self.folder.informativeness, self.compute, shown_on(bar))
 
-    def screen(self, informativeness: Informativeness) -> None:
-        """Score every tile of every slide, keep the best, put their pixels into the bank."""
+    def screen(self, informativeness: Informativeness, slide_ids: Iterable[str]) -> None:
+        """Score every tile of these slides, keep the best, put their pixels into the bank."""
         engine = TorchEngine(informativeness.net)
         sha256 = tensors_sha256(informativeness.net.state_dict())
         confident = self.confident(informativeness)
-        wanted = self.slides.present((*self.split.train, *self.split.validation, *self.split.test))
+        wanted = self.slides.present(slide_ids)
         with self.stages("screening", len(wanted), "slides") as advance:
             for entry in wanted:
                 try:

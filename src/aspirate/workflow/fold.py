@@ -56,6 +56,10 @@ class Fold:
         self.number, self.first = number, first
         self.slides, self.split, self.recipe = first.slides, first.split, first.recipe
 
+    @property
+    def slide_ids(self) -> tuple[str, ...]:
+        return (*self.split.train, *self.split.validation, *self.split.test)
+
     def folder(self, method: Method) -> Path:
         return self.first.folder.root / method.slug
 
@@ -65,8 +69,15 @@ class Fold:
         return self.informativeness
 
     @cached_property
+    def learned(self) -> Informativeness:
+        """Stage 1 before it has looked at whole slides."""
+        self.first.collect()
+        return self.first.learn()
+
+    @cached_property
     def informativeness(self) -> Informativeness:
-        found = self.first.run()
+        found = self.learned
+        self.first.screen(found, self.slide_ids)
         path = self.first.folder.root / STAGE_1_FILE
         if not path.exists():
             write_json(path, self._stage_1_figures(found))
@@ -196,24 +207,51 @@ class FoldPlan:
         )
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=8)
 def fold_at_hand(plan: FoldPlan) -> Fold:
-    """Kept from one method to the next of the same fold, so that stage 1 is not taken up again for each."""
+    """Kept from one unit to the next of the same fold, so that stage 1 is not taken up again for each."""
     return plan.open()
 
 
 @dataclass(frozen=True, slots=True)
-class StageOneJob:
-    """Stage 1 of a fold; says which slides it had to leave out, and why."""
+class LearnJob:
+    """Stage 1 of a fold learns; says which slides it had to leave out, and why."""
 
     plan: FoldPlan
 
     def __call__(self, stages: Stages, /) -> dict[str, str]:
+        fold = self.open(stages)
+        _ = fold.learned
+        return dict(fold.slides.failures)
+
+    def open(self, stages: Stages) -> Fold:
         def of_fold(what: str, total: float, unit: str) -> AbstractContextManager[Bar]:
             return stages(f"fold {self.plan.number} · {what}", total, unit)
 
         fold = fold_at_hand(self.plan)
-        fold.stage_1(of_fold)
+        fold.first.stages = of_fold
+        return fold
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenJob(LearnJob):
+    """What stage 1 has learned looks at some slides."""
+
+    slide_ids: tuple[str, ...]
+
+    def __call__(self, stages: Stages, /) -> dict[str, str]:
+        fold = self.open(stages)
+        fold.first.screen(fold.learned, self.slide_ids)
+        return dict(fold.slides.failures)
+
+
+@dataclass(frozen=True, slots=True)
+class StageOneJob(LearnJob):
+    """The end of stage 1: what is left of it, and its figures."""
+
+    def __call__(self, stages: Stages, /) -> dict[str, str]:
+        fold = self.open(silent_stages)  # others did the work
+        _ = fold.informativeness
         return dict(fold.slides.failures)
 
 

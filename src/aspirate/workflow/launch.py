@@ -9,6 +9,7 @@ import os
 import sys
 import time
 import traceback
+from bisect import insort
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -139,7 +140,7 @@ def computing_threads(count: int) -> Iterator[None]:
 
 
 class Agenda:
-    """Which units may begin, in the order given; costs the same for each unit, however many there are."""
+    """Which units may begin, in the order given, so that what was begun first is ended first."""
 
     def __init__(self, units: Sequence[Unit]) -> None:
         self.open: dict[str, Unit] = {}
@@ -153,6 +154,7 @@ class Agenda:
                     raise ValueError(f"{unit.name} waits for {name}, which does not come before it")
                 self._waiting.setdefault(name, []).append(unit)
             self.open[unit.name] = unit
+        self._place = {unit.name: place for place, unit in enumerate(units)}
         self.ready = deque(unit for unit in units if not unit.after)
 
     def ended(self, outcome: Outcome) -> Iterator[Outcome]:
@@ -166,4 +168,4 @@ class Agenda:
                 continue
             self._missing[unit.name] -= 1
             if self._missing[unit.name] == 0 and unit.name in self.open:
-                self.ready.append(unit)
+                insort(self.ready, unit, key=lambda unit: self._place[unit.name])

@@ -26,16 +26,19 @@ from torch import Tensor
 
 from aspirate.core.config import parse_changes
 from aspirate.core.errors import ConfigError
+from aspirate.core.lock import locked
+from aspirate.core.log import log_of
 from aspirate.core.progress import Advance, Stages, silent_stages
 from aspirate.core.ranking import auc
-from aspirate.core.store import write_json, write_text
+from aspirate.core.store import clear_parts, write_json, write_text
 from aspirate.learning.checkpoints import load_tensors, save_tensors
 from aspirate.learning.cifar import Cifar10, read_cifar10
 from aspirate.learning.device import choose_compute
 from aspirate.learning.loop import CHECKPOINT_FILE, fit
 from aspirate.nn.mixture import Pooling, even_score
 from aspirate.stages.calibration import decision_threshold
-from aspirate.synth.pool import run_all
+from aspirate.workflow.jobs import done_by
+from aspirate.workflow.launch import HERE, Executor, Needs
 from aspirate.workflow.ppi_bags import Draw, check_classes, draw_parts
 from aspirate.workflow.ppi_methods import METHODS, READINGS, PpiMethod, StudyLearner, StudyProtocol
 from aspirate.workflow.run_folder import RunFolder
@@ -151,11 +154,8 @@ class Job:
     out: Path
     protocol: StudyProtocol
     unit: Unit
-    threads: int | None
 
     def __call__(self, advance: Advance) -> None:
-        if self.threads is not None:
-            torch.set_num_threads(self.threads)
         do(_images(self.cifar10), self.protocol, self.unit, self.out / RUNS_FOLDER / self.unit.name, advance)
         gather(self.out)
 
@@ -171,17 +171,19 @@ def study(
     out: Path,
     protocol: StudyProtocol,
     plan: StudyPlan,
-    workers: int = 1,
+    executor: Executor = HERE,
     stages: Stages = silent_stages,
 ) -> dict[str, str]:
-    """Does what is left to do; names units that failed, with their reason. Workers have a core each."""
-    RunFolder(out).claim(protocol, _images(cifar10).fingerprint)
-    left = [unit for unit in plan.units() if not unit.is_done(out / RUNS_FOLDER / unit.name)]
-    threads = 1 if workers > 1 and len(left) > 1 else None
-    jobs = {unit.name: Job(cifar10, out, protocol, unit, threads) for unit in left}
-    with stages("PPI study", len(jobs), "runs") as bar:
-        failed = run_all(jobs, workers, bar, units=1)
-    gather(out)
+    """Does what is left to do; names units that failed, with their reason. Several at once have a core each."""
+    with locked(out):
+        RunFolder(out).claim(protocol, _images(cifar10).fingerprint)
+        clear_parts(out)
+        left = [unit for unit in plan.units() if not unit.is_done(out / RUNS_FOLDER / unit.name)]
+        jobs = {unit.name: Job(cifar10.absolute(), out.absolute(), protocol, unit) for unit in left}
+        run = done_by(executor, Needs(0 if executor is HERE else 1))
+        with log_of(out, "ppi", runs=len(jobs)), stages("PPI study", len(jobs), "runs") as bar:
+            failed = run(jobs, bar, 1)
+        gather(out)
     return failed
 
 

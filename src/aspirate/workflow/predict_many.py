@@ -21,7 +21,7 @@ from aspirate.core.errors import CohortError, ConfigError
 from aspirate.core.lock import locked
 from aspirate.core.log import ERROR, log_of, tell
 from aspirate.core.predictions import Prediction, read_predictions, write_predictions
-from aspirate.core.progress import Bar, Stages, silent_stages
+from aspirate.core.progress import Stages, silent_stages
 from aspirate.core.records import SlideEntry
 from aspirate.core.store import clear_parts, provenance, write_json
 from aspirate.slides.cohort import canonical_id, id_problem
@@ -39,10 +39,12 @@ from aspirate.workflow.slide_job import (
     fingerprint,
     made_from,
 )
+from aspirate.workflow.unit_progress import OneBar
 
 AS_IT_IS = Needs(cpus=0)
-SAVE_EVERY_S = 1.0
-"""The table is written whole; what a kill loses of it is done again."""
+SAVE_EVERY_S, SAVE_SHARE = 1.0, 0.02
+"""The table is written whole, the more rarely the longer that takes, so that it costs no more than a share of the time.
+What a kill loses of it is done again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,46 +104,12 @@ def predict_many(
         log = log_of(out, "predict", slides=len(entries), before=before, engine=model.engine, threads=needs.cpus)
         with log, stages("predicting", len(entries), "slides") as bar, batch.kept():
             bar(before)
-            shown = _SlideBars(bar)
+            shown = OneBar(bar)
             with closing(executor.run(units, shown)) as outcomes:
                 for outcome in outcomes:
                     batch.take(outcome)
                     shown.end(outcome.name)
         return batch.summary()
-
-
-class _SlideBars:
-    """One bar for all: slides move it by their parts, one that is begun again only where it gets further."""
-
-    def __init__(self, bar: Bar) -> None:
-        self.bar = bar
-        self.reached: dict[str, float] = {}
-
-    @contextmanager
-    def __call__(self, what: str, total: float, unit: str) -> Iterator[Bar]:
-        self.bar.note(what)
-        yield _SlideBar(self, what)
-
-    def reach(self, slide_id: str, part: float) -> None:
-        if (further := part - self.reached.get(slide_id, 0.0)) > 0:
-            self.reached[slide_id] = part
-            self.bar(further)
-
-    def end(self, slide_id: str) -> None:
-        self.reach(slide_id, 1.0)
-        del self.reached[slide_id]
-
-
-class _SlideBar:
-    def __init__(self, owner: _SlideBars, slide_id: str) -> None:
-        self.owner, self.slide_id, self.at = owner, slide_id, 0.0
-
-    def __call__(self, n: float, /) -> None:
-        self.at += n
-        self.owner.reach(self.slide_id, self.at)
-
-    def note(self, text: str) -> None:
-        self.owner.bar.note(f"{self.slide_id}, {text}")
 
 
 def _refuse_names(entries: Sequence[SlideEntry]) -> None:
@@ -199,7 +167,7 @@ class _Batch:
             self.rows[outcome.name] = failed_row(entry, outcome.error)
         else:
             self.rows[outcome.name], self.made_from[outcome.name] = outcome.value
-        if time.monotonic() - self.saved > SAVE_EVERY_S:
+        if time.monotonic() - self.saved > max(SAVE_EVERY_S, self.save_s / SAVE_SHARE):
             self._save()
 
     @contextmanager
@@ -249,6 +217,7 @@ class _Batch:
         return [self.rows[name] for name in names if name in self.rows]
 
     def _save(self) -> None:
+        began = time.monotonic()
         rows = self._ordered()
         slides = {row.slide_id: self.made_from[row.slide_id] for row in rows if row.slide_id in self.made_from}
         settings = {"model_sha256": self.model_sha256, **self.settings.model_dump(mode="json")}
@@ -259,6 +228,7 @@ class _Batch:
         write_predictions(self.folder.table, rows)
         write_predictions_page(self.folder.page, rows, self.model_sha256, self.model.bundle.threshold)
         self.saved = time.monotonic()
+        self.save_s = self.saved - began
 
     def summary(self) -> PredictSummary:
         rows = tuple(self.rows[entry.slide_id] for entry in self.entries)

@@ -92,3 +92,37 @@ class Bars:
         """Those of a unit that ended, however it did, or all."""
         for key in [key for key in self._open if unit in (None, key[0])]:
             self._open.pop(key)[0].__exit__(None, None, None)
+
+
+class OneBar:
+    """One bar for all units: each moves it by its parts, one that is begun again only where it gets further."""
+
+    def __init__(self, bar: Bar) -> None:
+        self.bar = bar
+        self.reached: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, what: str, total: float, unit: str) -> Iterator[Bar]:
+        self.bar.note(what)
+        yield _Share(self, what)
+
+    def reach(self, name: str, part: float) -> None:
+        if (further := part - self.reached.get(name, 0.0)) > 0:
+            self.reached[name] = part
+            self.bar(further)
+
+    def end(self, name: str) -> None:
+        self.reach(name, 1.0)
+        del self.reached[name]
+
+
+class _Share:
+    def __init__(self, owner: OneBar, name: str) -> None:
+        self.owner, self.name, self.at = owner, name, 0.0
+
+    def __call__(self, n: float, /) -> None:
+        self.at += n
+        self.owner.reach(self.name, self.at)
+
+    def note(self, text: str) -> None:
+        self.owner.bar.note(f"{self.name}, {text}")
