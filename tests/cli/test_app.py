@@ -13,8 +13,9 @@ import pytest
 from PIL import Image
 
 from aspirate.cli.app import main
-from aspirate.core.predictions import Prediction
+from aspirate.core.predictions import Prediction, write_predictions
 from aspirate.slides.cohort import Cohort
+from aspirate.workflow.crossval import CrossvalSummary
 from aspirate.workflow.demo import DemoSummary
 from aspirate.workflow.predict_many import PredictSummary
 
@@ -220,3 +221,17 @@ def test_demo_says_how_well_it_did_and_where_to_look(
     assert "on 2 slides of patients not trained on" in said.out and "0.75" in said.out
     said_in_one = said.out.replace("\n", "")
     assert f"open {tmp_path / 'index.html'}" in said_in_one and f"the report: {report}" in said_in_one
+
+
+def test_a_comparison_of_which_nothing_was_done_says_so(
+    aspirate: "Runner", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing(cohort: Path, recipe: object, run: Path, *_: object) -> CrossvalSummary:
+        write_predictions(run / "predictions.csv", [])
+        return CrossvalSummary(run, run / "predictions.csv", (), 5, {}, failed={"0/CNN (Y,S)": "no room"})
+
+    monkeypatch.setattr("aspirate.workflow.crossval.crossval", nothing)
+    said = aspirate("crossval", tmp_path, "-o", tmp_path / "run", "--methods", "cnn")
+    assert said.code == 1
+    assert "failed 0/CNN (Y,S): no room" in said.err
+    assert "no unit was done, so there is nothing to compare; mend the cause" in said.err

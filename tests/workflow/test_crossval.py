@@ -23,7 +23,7 @@ from aspirate.core.predictions import read_predictions
 from aspirate.core.ranking import auc
 from aspirate.core.tile_file import read_tiles
 from aspirate.engines.torch_engine import TorchEngine
-from aspirate.evaluation.splits import choose_folds
+from aspirate.evaluation.splits import Split, choose_folds
 from aspirate.learning.checkpoints import load_tensors
 from aspirate.learning.tile_bank import TileBank
 from aspirate.nn.mixture import candidates
@@ -34,7 +34,10 @@ from aspirate.slides.reader import open_slide
 from aspirate.stages.malignancy import MalignancyModel, MalignancySettings
 from aspirate.synth.cohort import make_cohort
 from aspirate.synth.settings import SynthSettings
-from aspirate.workflow.crossval import CrossvalSummary, Plan, crossval, divide
+from aspirate.workflow.crossval import CrossvalSummary, Plan, crossval, divide, units_of
+from aspirate.workflow.first_stage import Slides
+from aspirate.workflow.fold import FoldPlan, ScreenJob
+from aspirate.workflow.launch import Needs
 from aspirate.workflow.learning_curve import learning_curve
 from aspirate.workflow.methods import METHODS, Method, choose_methods
 from aspirate.workflow.recipe import Recipe, load_recipe
@@ -449,3 +452,28 @@ def test_methods_are_chosen_by_row_family_or_labels() -> None:
         choose_methods(["clam"])
     with pytest.raises(ConfigError, match="--labels UY: none of the chosen methods"):
         choose_methods(["cnn"], ["UY"])
+
+
+def test_stage_1_is_a_unit_of_learning_and_units_of_a_few_slides(tmp_path: Path) -> None:
+    """Every slide once; methods with U wait for all of it, others for nothing."""
+    names = tuple(f"s{n:02}" for n in range(20))
+    split = Split(names[:12], names[12:16], names[16:])
+    fold = FoldPlan(tmp_path, 1, split, recipe(), Slides({}, AnnotationIndex.of(tmp_path), frozenset()), bf16=False)
+    (fold.folder.tiles("s03")).parent.mkdir(parents=True)
+    fold.folder.tiles("s03").touch()  # looked at by an earlier start
+    made = {unit.name: unit for unit in units_of([fold], choose_methods(["cnn", "proposed-uys"]), Needs())}
+    assert list(made) == [
+        "fold 1 · stage 1, learning",
+        "fold 1 · stage 1, slides from 1 of 19",
+        "fold 1 · stage 1, slides from 9 of 19",
+        "fold 1 · stage 1, slides from 17 of 19",
+        "fold 1 · stage 1",
+        "fold 1 · CNN (Y,S)",
+        "fold 1 · Proposed (U,Y,S)",
+    ]
+    screening = [unit.job for unit in made.values() if isinstance(unit.job, ScreenJob)]
+    assert [slide_id for job in screening for slide_id in job.slide_ids] == [name for name in names if name != "s03"]
+    first, *parts, last, cnn, proposed = made.values()
+    assert all(part.after == (first.name,) for part in parts)
+    assert set(last.after) == {first.name, *(part.name for part in parts)}
+    assert (cnn.after, proposed.after) == ((), (last.name,))
