@@ -168,10 +168,11 @@ def doctor(
     from aspirate.cli.doctor_view import show
     from aspirate.core.store import write_json
     from aspirate.slides.doctor import examine, slides_at
+    from aspirate.workflow.checking import check_apart
 
     slides, _ = slides_at(cohort)
     with progress("checking", len(slides.entries), "slides") as advance:
-        examination = examine(cohort, deep=deep, mpp=mpp, advance=advance)
+        examination = examine(cohort, deep=deep, mpp=mpp, advance=advance, check=check_apart)
     show(examination)
     if json_file is not None:
         write_json(json_file, examination.as_json())
@@ -208,11 +209,12 @@ def train(
 ) -> None:
     """Train one model, RUN/model, on a train/validation split."""
     from aspirate.core.config import parse_changes
+    from aspirate.workflow.checking import check_apart
     from aspirate.workflow.recipe import labels_change, load_recipe
     from aspirate.workflow.train import train as train_
 
     chosen = parse_changes(changes or []) | labels_change(labels)
-    summary = train_(cohort, load_recipe(recipe, chosen), run, progress, stage_1, devices)
+    summary = train_(cohort, load_recipe(recipe, chosen), run, progress, stage_1, devices, check_apart)
     show_figures(summary.figures, None)
     for slide_id, why in summary.failures.items():
         err.print(f"left out {slide_id}: {why}", markup=False)

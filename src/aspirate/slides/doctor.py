@@ -1,7 +1,9 @@
 """Check slides, labels and annotations before an hour is spent on them; never stops at the first bad one."""
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from aspirate.core.errors import CohortError
@@ -24,12 +26,37 @@ SLIDE_SUFFIXES = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Checkup:
+    """How slides are looked at."""
+
+    index: AnnotationIndex
+    deep: bool
+    mpp: float | None
+
+
+Checking = Callable[[Sequence[SlideEntry], Checkup, Advance], Sequence[CheckedSlide]]
+"""Looks at slides, and gives what it found in their order."""
+
+
+def check_here(entries: Sequence[SlideEntry], how: Checkup, advance: Advance) -> list[CheckedSlide]:
+    """In threads of this process: all of them for one slide after another to decode everything, one each to open files."""
+    threads = available_threads()
+    at_once, each = (1, threads) if how.deep else (threads, 1)
+    checked: list[CheckedSlide] = []
+    with ThreadPoolExecutor(at_once) as pool:
+        for slide in pool.map(lambda entry: check_slide(entry, how.index, how.deep, how.mpp, each), entries):
+            checked.append(slide)
+            advance(1)
+    return checked
+
+
 def examine(
     path: str | Path,
     deep: bool = False,
     mpp: float | None = None,
-    threads: int | None = None,
     advance: Advance = silent,
+    check: Checking = check_here,
 ) -> Examination:
     """A cohort's table or folder, a folder of slides, or one slide; `deep` decodes every pixel.
 
@@ -45,7 +72,7 @@ def examine(
     findings += check_cohort(cohort)
     if cohort.columns or path.is_dir():  # beside a single slide there may well be annotations of others
         findings += check_annotation_names(cohort, index)
-    slides = _check_slides(cohort.entries, index, deep, mpp, threads or available_threads(), advance)
+    slides = check(cohort.entries, Checkup(index, deep, mpp), advance)
     findings += (finding for slide in slides for finding in slide.findings)
     return Examination(
         source=path,
@@ -75,21 +102,3 @@ def slides_at(path: str | Path) -> tuple[Cohort, tuple[str, ...]]:
 
 def _is_slide_file(path: Path) -> bool:
     return path.is_file() and path.suffix.lower() in SLIDE_SUFFIXES and not path.name.startswith(".")
-
-
-def _check_slides(
-    entries: tuple[SlideEntry, ...],
-    index: AnnotationIndex,
-    deep: bool,
-    mpp: float | None,
-    threads: int,
-    advance: Advance,
-) -> list[CheckedSlide]:
-    """To decode everything takes all threads for one slide after another; to open files, one thread each."""
-    at_once, each = (1, threads) if deep else (threads, 1)
-    checked: list[CheckedSlide] = []
-    with ThreadPoolExecutor(at_once) as pool:
-        for slide in pool.map(lambda entry: check_slide(entry, index, deep, mpp, each), entries):
-            checked.append(slide)
-            advance(1)
-    return checked

@@ -57,6 +57,14 @@ def check_slide(entry: SlideEntry, index: AnnotationIndex, deep: bool, mpp: floa
     return CheckedSlide(entry, check.facts, tuple(check.findings), check.grades)
 
 
+def lost_slide(entry: SlideEntry, why: str) -> CheckedSlide:
+    """One that took along the process that looked at it."""
+    finding = Finding(
+        "error", entry.slide_id, f"{why} while the slide was looked at", "copy the file again, or leave the slide out"
+    )
+    return CheckedSlide(entry, SlideFacts(entry.slide_id, entry.path, "unreadable"), (finding,), Counter())
+
+
 class _Check:
     """Collects what is learnt of one slide, so that it is not lost when a later step fails."""
 

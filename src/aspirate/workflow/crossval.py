@@ -22,8 +22,9 @@ from aspirate.core.store import PROVENANCE_FILE, clear_parts, write_json
 from aspirate.evaluation.splits import Split, choose_folds, folds_of_cohort
 from aspirate.learning.device import choose_compute
 from aspirate.slides.cohort import Cohort
-from aspirate.slides.doctor import examine
+from aspirate.slides.doctor import Checking, check_here, examine
 from aspirate.slides.examination import Examination
+from aspirate.workflow.checking import check_apart
 from aspirate.workflow.first_stage import Slides
 from aspirate.workflow.fold import (
     PREDICTIONS_FILE,
@@ -111,7 +112,8 @@ def crossval(
 ) -> CrossvalSummary:
     """Results are the same whichever executor does the units."""
     with locked(run, shared=bool(plan.only)), ExitStack() as held:
-        summary, folds = _prepare(cohort_path, recipe, run, plan, stages)
+        check = check_here if executor is HERE else check_apart
+        summary, folds = _prepare(cohort_path, recipe, run, plan, stages, check)
         for fold in folds if plan.only else ():
             held.enter_context(locked(fold.folder.root))
         clear_parts(run)
@@ -124,13 +126,13 @@ def crossval(
 
 
 def _prepare(
-    cohort_path: Path, recipe: Recipe, run: Path, plan: Plan, stages: Stages
+    cohort_path: Path, recipe: Recipe, run: Path, plan: Plan, stages: Stages, check: Checking
 ) -> tuple[CrossvalSummary, list[FoldPlan]]:
     """What can be done, and the folds to do now; the folder is the run's from here on."""
     folder, cohort_path = RunFolder(run), cohort_path.absolute()  # elsewhere another folder may be the current one
     cohort = Cohort.read(cohort_path)
     with stages("checking", len(cohort.entries), "slides") as advance:
-        examination = examine(cohort_path, advance=advance)
+        examination = examine(cohort_path, advance=advance, check=check)
     able, skipped = divide(plan.methods, examination)
     slides = Slides.of(cohort, examination)
     slides.annotations = replace(slides.annotations, share=plan.annotations)

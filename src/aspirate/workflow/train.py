@@ -22,7 +22,7 @@ from aspirate.engines.choice import engine_for
 from aspirate.evaluation.splits import Split, choose_holdout
 from aspirate.learning.device import Compute, choose_compute
 from aspirate.slides.cohort import Cohort
-from aspirate.slides.doctor import examine
+from aspirate.slides.doctor import Checking, check_here, examine
 from aspirate.slides.examination import Examination
 from aspirate.stages.calibration import decision_threshold, fit_calibration
 from aspirate.stages.informativeness import DRAWN, Informativeness
@@ -58,27 +58,34 @@ def train(
     stages: Stages = silent_stages,
     stage_1: Path | None = None,
     devices: int = 1,
+    check: Checking = check_here,
 ) -> TrainSummary:
     """`stage_1` is another run on the same cohort, whose split, first net and scores are taken over; `devices` share
-    every batch of both stages."""
+    every batch of both stages; `check` looks at slides before any work."""
     for name, batch in (("informativeness", recipe.informativeness.batch), ("malignancy", recipe.malignancy.batch)):
         if batch % devices:
             raise ConfigError(f"{name}.batch={batch}: cannot be shared by {devices} devices; use a multiple")
     compute = choose_compute(recipe.precision, devices)
     with locked(run):
-        training = _prepared(cohort_path, recipe, run, logged(stages), stage_1, compute)
+        training = _prepared(cohort_path, recipe, run, logged(stages), stage_1, compute, check)
         slides, labels = len(training.slides.entries), f"U{recipe.malignancy.labels}"
         with log_of(run, "train", slides=slides, labels=labels, devices=devices):
             return training.whole()
 
 
 def _prepared(
-    cohort_path: Path, recipe: Recipe, run: Path, stages: Stages, stage_1: Path | None, compute: Compute
+    cohort_path: Path,
+    recipe: Recipe,
+    run: Path,
+    stages: Stages,
+    stage_1: Path | None,
+    compute: Compute,
+    check: Checking,
 ) -> "_Training":
     folder = RunFolder(run)
     cohort = Cohort.read(cohort_path)
     with stages("checking", len(cohort.entries), "slides") as advance:
-        examination = examine(cohort_path, advance=advance)
+        examination = examine(cohort_path, advance=advance, check=check)
     refuse_untrainable(examination, recipe)
     slides = Slides.of(cohort, examination)
     split = None
