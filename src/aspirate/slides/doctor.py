@@ -40,7 +40,7 @@ Checking = Callable[[Sequence[SlideEntry], Checkup, Advance], Sequence[CheckedSl
 
 
 def check_here(entries: Sequence[SlideEntry], how: Checkup, advance: Advance) -> list[CheckedSlide]:
-    """In threads of this process: all of them for one slide after another to decode everything, one each to open files."""
+    """In threads of this process: all for one slide after another to decode everything, one each to open files."""
     threads = available_threads()
     at_once, each = (1, threads) if how.deep else (threads, 1)
     checked: list[CheckedSlide] = []
