@@ -64,21 +64,21 @@ SMALL = {
     "crops.judged": 4,
 }
 FOLDS = 3
-pytestmark = pytest.mark.xdist_group("crossval")  # its fixtures are dear: one worker makes them
+pytestmark = pytest.mark.xdist_group("crossval")  # its fixtures are dear: one worker makes them, once
 
 
 def recipe(**changes: object) -> Recipe:
     return load_recipe("compact", SMALL | {name.replace("__", "."): value for name, value in changes.items()})
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cohort(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cohort")
     make_cohort(COHORT, folder)
     return folder
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def whole(cohort: Path, tmp_path_factory: pytest.TempPathFactory) -> CrossvalSummary:
     """All rows, nothing interrupted."""
     return crossval(cohort, recipe(), tmp_path_factory.mktemp("runs") / "whole", Plan(folds=FOLDS))

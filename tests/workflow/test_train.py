@@ -52,7 +52,7 @@ SMALL = {
     "selection.tiles": 16,
     "adequacy.groups": 2,
 }
-pytestmark = pytest.mark.xdist_group("train")  # its fixtures are dear: one worker makes them
+pytestmark = pytest.mark.xdist_group("train")  # its fixtures are dear: one worker makes them, once
 RESULTS = ("predictions.csv", "metrics.json", "splits.json", "model/model.json", "model/README.md")
 
 
@@ -60,14 +60,14 @@ def recipe(**changes: object) -> Recipe:
     return load_recipe("compact", SMALL | {name.replace("__", "."): value for name, value in changes.items()})
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cohort(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cohort")
     make_cohort(COHORT, folder)
     return folder
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def whole(cohort: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrainSummary]:
     """A training that nothing interrupted."""
     run = tmp_path_factory.mktemp("runs") / "whole"
