@@ -95,8 +95,10 @@ def test_a_line_torn_by_a_kill_spoils_no_other(tmp_path: Path) -> None:
 
 def test_a_full_disk_does_not_stop_the_work(tmp_path: Path) -> None:
     (tmp_path / LOG_FILE).symlink_to("/dev/full")
-    with log_of(tmp_path, "predict"):
+    heard: list[dict[str, object]] = []
+    with log_of(tmp_path, "predict"), forwarded(heard.append):
         tell("slide", slide=1)
+    assert [record["msg"] for record in heard] == ["slide"], "others hear it all the same"
 
 
 def test_what_is_told_elsewhere_arrives_as_if_told_here(tmp_path: Path) -> None:

@@ -39,6 +39,13 @@ MIXED = [
 ]
 
 
+def test_what_was_begun_first_is_ended_first() -> None:
+    """A unit that becomes ready comes before those that stood behind it."""
+    units = [Unit("0", Square(0)), Unit("0b", Square(1), after=("0",)), Unit("0c", Square(1), after=("0b",))]
+    units += [Unit("1", Square(2)), Unit("1b", Square(3), after=("1", "0"))]
+    assert [outcome.name for outcome in Here().run(units, silent_stages)] == ["0", "0b", "0c", "1", "1b"]
+
+
 @pytest.mark.parametrize("executor", [Here(), LocalPool(2)], ids=["here", "local"])
 def test_units_end_as_planted_whoever_does_them(executor: Executor) -> None:
     begun_units: list[str] = []

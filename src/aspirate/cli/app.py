@@ -2,32 +2,26 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from aspirate import __version__
 from aspirate.cli.bench import bench_read, bench_slide, bench_train
+from aspirate.cli.comparison import crossval, evaluate
 from aspirate.cli.crew import (
     GpusOfSlide,
-    GpusOfUnit,
     On,
     SlidesAtOnce,
     ThreadsOfSlide,
-    ThreadsOfUnit,
-    UnitsAtOnce,
     crew_for_slides,
     crew_for_units,
 )
-from aspirate.cli.display import err, note, out, progress, show_figures
+from aspirate.cli.display import FAILED, INTERRUPTED, WRONG_USE, err, note, out, progress, show_figures
 from aspirate.cli.export import export
 from aspirate.cli.ppi import ppi
 from aspirate.cli.reading_room import bench_serve, reader, serve
 from aspirate.cli.talk import LogNames, Quiet, Verbose
-
-if TYPE_CHECKING:
-    from aspirate.synth.settings import SynthSettings
-    from aspirate.workflow.launch import Executor
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -38,8 +32,6 @@ app = typer.Typer(
 )
 bench = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Speed, as ratios measured in one run.")
 app.add_typer(bench, name="bench")
-
-FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
 
 Workers = Annotated[int, typer.Option(min=0, help="Processes at once.", show_default="one per core")]
 
@@ -121,7 +113,9 @@ def synth(
 ) -> None:
     """Make a synthetic cohort: slides, labels, annotations, truth."""
     from aspirate.core.config import parse_changes
+    from aspirate.synth.cohort import make_cohort
     from aspirate.synth.settings import SynthSettings, read_size
+    from aspirate.workflow.jobs import done_by
 
     values: dict[str, object] = {
         "slides": slides,
@@ -135,20 +129,14 @@ def synth(
         "sites": sites,
     }
     settings = SynthSettings.of(values | parse_changes(changes or []), source="synth")
-    _make_cohort(settings, folder, crew_for_units(on, workers, 1))
-
-
-def _make_cohort(settings: "SynthSettings", folder: Path, crew: "Executor") -> None:
-    from aspirate.synth.cohort import make_cohort
-    from aspirate.workflow.jobs import done_by
-
+    crew = crew_for_units(on, workers, 1)
     with progress("drawing slides", settings.megapixels, "Mpx") as bar:
         made = make_cohort(settings, folder.absolute(), lambda pixels: bar(pixels / 1e6), done_by(crew))
-    readers = ", ".join(f"{value:.3f}" for value in made.reader_aucs)
+    aucs = ", ".join(f"{value:.3f}" for value in made.reader_aucs)
     out.print(
         f"{made.slides} slides, {made.malignant_share:.0%} malignant: {folder}\n"
         f"AUC of one who sees every true grade: {made.oracle_auc:.3f} here, {made.oracle_auc_mean:.3f} on average"
-        + (f"; of readers: {readers}" if readers else "")
+        + (f"; of readers: {aucs}" if aucs else "")
     )
 
 
@@ -226,76 +214,6 @@ def train(
 
 
 @app.command()
-def crossval(
-    cohort: Annotated[Path, typer.Argument(help="cohort.csv or its folder.")],
-    run: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="Folder of the run; a second start goes on.")],
-    methods: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="all, a family (proposed) or a row (proposed-uys); may be repeated."),
-    ] = None,
-    labels: Annotated[list[str] | None, typer.Option(help="Only rows with these labels, as UYS or YS.")] = None,
-    folds: Annotated[int, typer.Option(help="Parts of the cohort, each tested once.")] = 5,
-    splits: Annotated[
-        Path | None, typer.Option(help="Folds to use: a splits.json, or a folder of CLAM's splits_<k>.csv.")
-    ] = None,
-    only: Annotated[
-        list[int] | None, typer.Option("--fold", help="Only this fold, now; may be repeated. Processes may share RUN.")
-    ] = None,
-    curve: Annotated[
-        bool, typer.Option("--learning-curve", help="Then train anew with a half … a sixteenth of the annotations.")
-    ] = False,
-    recipe: Annotated[str, typer.Option(help="compact, quick, paper, or a TOML file.")] = "compact",
-    changes: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting, as malignancy.epochs=5.")
-    ] = None,
-    workers: UnitsAtOnce = 0,
-    threads: ThreadsOfUnit = 1,
-    gpus: GpusOfUnit = None,
-    on: On = "local",
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-    log_names: LogNames = False,
-) -> None:
-    """Every method on every fold: ours and its rivals. Ours with each set of labels; all with the same budget."""
-    from aspirate.cli.grid_view import GridView
-    from aspirate.core.config import parse_changes
-    from aspirate.core.predictions import read_predictions
-    from aspirate.evaluation.material import EvaluateSettings
-    from aspirate.workflow.crossval import Plan
-    from aspirate.workflow.crossval import crossval as crossval_
-    from aspirate.workflow.evaluate import evaluate_run
-    from aspirate.workflow.methods import choose_methods
-    from aspirate.workflow.recipe import load_recipe
-
-    view = GridView()
-    rows = choose_methods(methods or (), labels or ())
-    chosen = load_recipe(recipe, parse_changes(changes or []))
-    plan = Plan(rows, folds, splits, tuple(only or ()), threads=threads, gpus=gpus)
-    crew = crew_for_units(on, workers, threads)
-    summary = crossval_(cohort, chosen, run, plan, view.stages, view.plan, crew)
-    if curve:
-        from aspirate.workflow.learning_curve import learning_curve
-
-        summary.failed |= learning_curve(cohort, chosen, run, view.stages, plan=plan, executor=crew)[1]
-    for name, why in summary.skipped.items():
-        note(f"skipped {name}: {why}")
-    for slide_id, why in summary.left_out.items():
-        err.print(f"left out {slide_id}: {why}", markup=False)
-    for unit, why in summary.failed.items():
-        err.print(f"failed {unit}: {why}", markup=False)
-    if not read_predictions(summary.predictions):
-        err.print("no unit was done, so there is nothing to compare; mend the cause, and start the same command again")
-        raise typer.Exit(FAILED)
-    out.print(f"{len(summary.methods)} methods on {summary.folds} folds: {summary.predictions}")
-    report = evaluate_run(run, EvaluateSettings(), progress)
-    for sentence in report.sentences:
-        out.print(sentence, markup=False)
-    out.print(f"open {report.page}")
-    if summary.failed or summary.left_out:
-        raise typer.Exit(FAILED)
-
-
-@app.command()
 def predict(
     model: Annotated[Path, typer.Argument(help="RUN/model of a training.")],
     slides: Annotated[list[Path], typer.Argument(help="Slides, folders of slides, or cohort tables.")],
@@ -338,49 +256,8 @@ def predict(
         raise typer.Exit(FAILED)
 
 
-@app.command()
-def evaluate(
-    predictions: Annotated[
-        Path, typer.Argument(help="predictions.csv of any run, or slide_id,Y,Y_hat,p_0,p_1 as CLAM writes.")
-    ],
-    folder: Annotated[Path, typer.Option("--out", "-o", help="Folder of the report.")],
-    cohort: Annotated[Path | None, typer.Option(help="Its patients, sites, readers and annotations.")] = None,
-    readers: Annotated[
-        Path | None, typer.Option(help="slide_id,reader,bethesda; instead of the cohort's readers.")
-    ] = None,
-    validation: Annotated[
-        Path | None, typer.Option(help="Predictions of validation slides, to choose thresholds on.")
-    ] = None,
-    prevalence: Annotated[
-        float | None,
-        typer.Option(help="Share of malignant slides that PPV and NPV are for.", show_default="as found"),
-    ] = None,
-    benign_risk: Annotated[float, typer.Option(help="Highest risk of malignancy among slides called benign.")] = 0.03,
-    malignant_risk: Annotated[float, typer.Option(help="Lowest among slides called malignant.")] = 0.95,
-    alpha: Annotated[float, typer.Option(help="Share of TBS sets that may miss.")] = 0.1,
-    resamples: Annotated[int, typer.Option(help="Of every bootstrap.")] = 2000,
-    reference: Annotated[
-        str | None,
-        typer.Option(metavar="METHOD", help="Method to compare with.", show_default="Proposed (U,Y,S), or the first"),
-    ] = None,
-) -> None:
-    """What predictions are worth: intervals, readers, one report."""
-    from aspirate.evaluation.material import EvaluateSettings
-    from aspirate.workflow.evaluate import Sources
-    from aspirate.workflow.evaluate import evaluate as evaluate_
-
-    asked: dict[str, object] = {"prevalence": prevalence, "benign_risk": benign_risk, "malignant_risk": malignant_risk}
-    asked |= {"alpha": alpha, "resamples": resamples, "reference": reference}
-    settings = EvaluateSettings.of(asked, source="evaluate")
-    summary = evaluate_(Sources(predictions, cohort, readers, validation), folder, settings, progress)
-    for sentence in summary.sentences:
-        out.print(sentence, markup=False)
-    for said in summary.analysis.notes:
-        note(f"note: {said}")
-    out.print(f"figures in numbers: {summary.metrics}")
-    out.print(f"open {summary.page}")
-
-
+app.command()(crossval)
+app.command()(evaluate)
 app.command()(export)
 app.command()(ppi)
 app.command()(serve)

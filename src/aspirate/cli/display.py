@@ -24,6 +24,8 @@ from rich.text import Text
 from aspirate.core.progress import Bar, silent
 from aspirate.core.store import write_json
 
+FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
+"""Exit codes: done but for what failed, not begun, stopped by Ctrl-C."""
 PLAIN_INTERVAL_S = 10.0
 ROUNDING = 1e-6
 """Parts of a unit add up to a little less."""

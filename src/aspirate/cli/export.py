@@ -5,9 +5,7 @@ from typing import Annotated
 
 import typer
 
-from aspirate.cli.display import err, out
-
-FAILED = 1
+from aspirate.cli.display import FAILED, err, out
 
 
 def export(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aspirate.cli.crew import On, crew_for_units
-from aspirate.cli.display import err, out, progress, table
+from aspirate.cli.display import FAILED, err, out, progress, table
 from aspirate.cli.talk import Quiet, Verbose
 
 if TYPE_CHECKING:
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from aspirate.evaluation.estimates import Estimate
     from aspirate.workflow.ppi_summary import Cell
-
-FAILED = 1
 
 
 def ppi(

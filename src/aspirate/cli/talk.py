@@ -23,10 +23,6 @@ class _OnScreen(logging.Handler):
 _on_screen = _OnScreen()
 
 
-def _quiet(wanted: bool) -> None:
-    display.quiet(wanted)
-
-
 def _verbose(wanted: bool) -> None:
     LOGGER.removeHandler(_on_screen)
     LOGGER.setLevel(DEBUG if wanted else logging.NOTSET)
@@ -38,7 +34,7 @@ def _name(wanted: bool) -> None:
     names_wanted.set(wanted)
 
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", callback=_quiet, help="Say only what went wrong.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", callback=display.quiet, help="Say only what went wrong.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", callback=_verbose, help="Show and log every event.")]
 LogNames = Annotated[
     bool,

@@ -18,6 +18,10 @@ class Split:
     validation: tuple[str, ...]
     test: tuple[str, ...] = ()
 
+    @property
+    def everyone(self) -> tuple[str, ...]:
+        return (*self.train, *self.validation, *self.test)
+
 
 def deal(
     entries: Sequence[SlideEntry],

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from aspirate.core.progress import Advance, Stages, silent_stages
+from aspirate.core.progress import Advance, Stages, silent, silent_stages
 from aspirate.core.records import SlideEntry
 from aspirate.slides.doctor import Checking, Checkup, check_here
 from aspirate.slides.slide_check import CheckedSlide, lost_slide
@@ -23,7 +23,7 @@ class CheckJob:
     look: Checking
 
     def __call__(self, stages: Stages, /) -> list[CheckedSlide]:
-        return list(self.look(self.entries, self.how, lambda n: None))
+        return list(self.look(self.entries, self.how, silent))
 
 
 def check_apart(

@@ -179,8 +179,7 @@ def units_of(folds: Sequence[FoldPlan], methods: Sequence[Method], needs: Needs)
 def _stage_1(fold: FoldPlan, name: str, needs: Needs) -> list[Unit]:
     """It learns, looks at slides, some a unit, and ends when all are looked at."""
     learning = Unit(f"{name}, learning", LearnJob(fold), needs)
-    everyone = (*fold.split.train, *fold.split.validation, *fold.split.test)
-    left = [slide_id for slide_id in everyone if not fold.folder.tiles(slide_id).exists()]
+    left = [slide_id for slide_id in fold.split.everyone if not fold.folder.tiles(slide_id).exists()]
     screening = [
         Unit(
             f"{name}, slides from {start + 1} of {len(left)}",

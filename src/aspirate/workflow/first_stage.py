@@ -114,10 +114,14 @@ class FirstStage:
         self.collected = shared or self.bank
 
     def run(self) -> Informativeness:
-        self.collect()
-        found = self.learn()
-        self.screen(found, (*self.split.train, *self.split.validation, *self.split.test))
+        found = self.learned()
+        self.screen(found, self.split.everyone)
         return found
+
+    def learned(self) -> Informativeness:
+        """Before it has looked at whole slides."""
+        self.collect()
+        return self.learn()
 
     def confident(self, informativeness: Informativeness) -> float:
         """Probability from which a tile counts as confidently informative."""

@@ -56,10 +56,6 @@ class Fold:
         self.number, self.first = number, first
         self.slides, self.split, self.recipe = first.slides, first.split, first.recipe
 
-    @property
-    def slide_ids(self) -> tuple[str, ...]:
-        return (*self.split.train, *self.split.validation, *self.split.test)
-
     def folder(self, method: Method) -> Path:
         return self.first.folder.root / method.slug
 
@@ -70,14 +66,12 @@ class Fold:
 
     @cached_property
     def learned(self) -> Informativeness:
-        """Stage 1 before it has looked at whole slides."""
-        self.first.collect()
-        return self.first.learn()
+        return self.first.learned()
 
     @cached_property
     def informativeness(self) -> Informativeness:
         found = self.learned
-        self.first.screen(found, self.slide_ids)
+        self.first.screen(found, self.split.everyone)
         path = self.first.folder.root / STAGE_1_FILE
         if not path.exists():
             write_json(path, self._stage_1_figures(found))

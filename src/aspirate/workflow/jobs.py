@@ -1,14 +1,13 @@
 """Jobs that only say how far they are, done by an executor: slides to draw, runs of a study."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 
 from aspirate.core.progress import Advance, Stages
+from aspirate.synth.cohort import Jobs, Run
 from aspirate.workflow.launch import Executor, Needs, Unit
 from aspirate.workflow.unit_progress import OneBar
-
-Jobs = Mapping[str, Callable[[Advance], None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +40,7 @@ class _Whole:
 def done_by(
     executor: Executor,
     needs: Needs = Needs(1),  # noqa: B008 - a frozen record
-) -> Callable[[Jobs, Advance, float], dict[str, str]]:
-    """A function that does jobs of a size each, and says which failed, and why."""
+) -> Run:
 
     def run(jobs: Jobs, advance: Advance, size: float) -> dict[str, str]:
         units = [Unit(name, _Sized(name, job, size), needs) for name, job in jobs.items()]
