@@ -130,9 +130,9 @@ def test_scratch_is_off_every_32_byte_boundary(tmp_path: Path) -> None:
         assert isinstance(slide, DirectSlide)
         with slide.scratch(0) as pixels, slide.scratch(0) as others:
             assert not np.shares_memory(pixels, others)
-            assert pixels.shape == (6, 240, 240, 3)
+            assert pixels.shape == (9, 240, 240, 3)
             assert pixels.flags.c_contiguous
-            rows = pixels.ctypes.data + np.arange(6 * 240) * 240 * 3
+            rows = pixels.ctypes.data + np.arange(9 * 240) * 240 * 3
             assert (rows % 32 != 0).all()
         with slide.scratch(0) as again:
             assert again is pixels or again is others

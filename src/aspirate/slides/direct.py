@@ -18,7 +18,7 @@ from aspirate.slides.slide import DamagedTile, RgbArray
 from aspirate.slides.threads import for_parts
 from aspirate.slides.tiff import TiffLevel
 
-SCRATCH_BYTES = 2**20
+SCRATCH_BYTES = 3 * 2**19
 
 
 class DirectSlide(SampledSlide):
@@ -47,15 +47,21 @@ class DirectSlide(SampledSlide):
     def _fill(self, level: int, xy_px: NDArray[np.int64], out: RgbArray) -> None:
         work = self._planners[level].work(xy_px, out.shape[2], out.shape[1])
         out[work.ragged] = WHITE
+        head, numbers = self.levels[level].head, work.tiles + work.shift
+        offsets, lengths = self.levels[level].offsets[numbers].tolist(), self.levels[level].lengths[numbers].tolist()
 
         def fill(part: range) -> None:
             with self.scratch(level) as pixels:
                 slots = list(pixels)
                 for tiles, copies in work.groups[part.start : part.stop]:
+                    # Other threads wait for the interpreter meanwhile: nothing is called here that need not be.
                     for slot, tile in zip(slots, tiles, strict=False):
-                        self._decode(level, tile + work.shift, slot)
-                    for to_patches, from_slots in copies:
-                        out[to_patches] = pixels[from_slots]
+                        try:
+                            decode(self._read(offsets[tile], lengths[tile]), head, slot)
+                        except (ValueError, OSError) as exc:
+                            raise self._damage(level, int(numbers[tile]), exc) from exc
+                    for copy in copies:
+                        copy.carry_out(pixels, out)
 
         for_parts(fill, len(work.groups), self.threads)
 
@@ -83,25 +89,22 @@ class DirectSlide(SampledSlide):
         self._spare[level].append(pixels)
 
     def stream(self, level: int, tile: int) -> bytes:
-        """A tile as it is in the file.
+        """A tile as it is in the file."""
+        return self._read(int(self.levels[level].offsets[tile]), int(self.levels[level].lengths[tile]))
 
-        By pread and not by a memory map: a file that shrinks on a network drive is an error then, no crash.
-        """
-        length = int(self.levels[level].lengths[tile])
-        stream = os.pread(self._file.fileno(), length, int(self.levels[level].offsets[tile]))
+    def _read(self, offset: int, length: int) -> bytes:
+        """By pread and not by a memory map: a file that shrinks on a network drive is an error then, no crash."""
+        stream = os.pread(self._file.fileno(), length, offset)
         if len(stream) < length:
             raise ValueError(f"the file ends after {len(stream)} of its {length} bytes")
         return stream
 
-    def _decode(self, level: int, tile: int, pixels: RgbArray) -> None:
-        try:
-            decode(self.stream(level, tile), self.levels[level].head, pixels)
-        except (ValueError, OSError) as exc:
-            row, column = divmod(tile, self.levels[level].columns)
-            raise UnreadableSlide(
-                f"{self.name}: the tile in column {column}, row {row} of level {level} is damaged ({exc}); "
-                "copy the file again, or leave the slide out"
-            ) from exc
+    def _damage(self, level: int, tile: int, exc: Exception) -> UnreadableSlide:
+        row, column = divmod(tile, self.levels[level].columns)
+        return UnreadableSlide(
+            f"{self.name}: the tile in column {column}, row {row} of level {level} is damaged ({exc}); "
+            "copy the file again, or leave the slide out"
+        )
 
     @property
     def verify_steps(self) -> int:
@@ -116,11 +119,10 @@ class DirectSlide(SampledSlide):
                 with self.scratch(number) as pixels:
                     for tile in part:
                         try:
-                            self._decode(number, tile, pixels[0])
-                        except UnreadableSlide as exc:
+                            decode(self.stream(number, tile), level.head, pixels[0])
+                        except (ValueError, OSError) as exc:
                             row, column = divmod(tile, level.columns)
-                            box_px = level.tile_box_px(tile)
-                            bad.append(DamagedTile(number, column, row, box_px, str(exc.__cause__)))
+                            bad.append(DamagedTile(number, column, row, level.tile_box_px(tile), str(exc)))
                 return bad
 
             for bad in for_parts(check, len(level.offsets), self.threads, advance):

@@ -7,7 +7,7 @@ from aspirate.slides.slide import RgbArray
 START = b"\xff\xd8"
 END = b"\xff\xd9"
 _ADOBE = b"\xff\xee\x00\x0eAdobe\x00\x64\x00\x00\x00\x00"
-_APPLICATION = tuple(bytes((0xFF, code)) for code in range(0xE0, 0xF0))
+_APPLICATION = frozenset(bytes((0xFF, code)) for code in range(0xE0, 0xF0))
 
 
 def stream_head(tables: bytes | None, ycbcr: bool) -> bytes:
@@ -25,7 +25,7 @@ def whole_stream(stream: bytes, head: bytes) -> bytes:
     if not stream.startswith(START):
         raise ValueError("no JPEG stream")
     begin = len(START)
-    while stream.startswith(_APPLICATION, begin):
+    while stream[begin : begin + 2] in _APPLICATION:
         begin += 2 + int.from_bytes(stream[begin + 2 : begin + 4], "big")
     return head + stream[begin:]
 

@@ -133,8 +133,8 @@ class SampledSlide(ABC):
         shape = (len(corners_px0), side_px, side_px, 3)
         if out is None:
             out = np.empty(shape, np.uint8)
-        elif out.shape != shape or out.dtype != np.uint8:
-            raise ValueError(f"out is {out.shape} {out.dtype}, expected {shape} uint8")
+        elif out.shape != shape or out.dtype != np.uint8 or not out.flags.c_contiguous:
+            raise ValueError(f"out is {out.shape} {out.dtype}, expected {shape} uint8 without gaps in memory")
         level = best_level(self.level_downsamples, side_px0 / side_px)
         xy_px = corners_px0 / self.level_downsamples[level]
         cut_px = side_px0 / self.level_downsamples[level]
