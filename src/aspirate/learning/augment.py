@@ -8,6 +8,8 @@ Colour is changed in optical density, D = −log₁₀(I / I₀), where stain ad
 one (a, M, b) per tile. Published work found this to be the remedy for a change of scanner.
 """
 
+from math import gcd
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -19,6 +21,8 @@ LEVELS = 256
 _LOG2 = torch.log2((torch.arange(LEVELS, dtype=torch.float32) + 1) / LEVELS)
 TILES_AT_ONCE = 8
 """Recoloured together: their numbers stay in the cache, and are not mapped anew for each batch."""
+PIXELS_AT_ONCE = 4
+"""Mixed by one matrix with as many blocks: a product with a 3 × 3 matrix takes four times as long a pixel."""
 
 
 class AugmentSettings(Settings):
@@ -73,14 +77,16 @@ def recoloured(pixels: Tensor, mixing: Tensor, shift: Tensor) -> Tensor:
     """
     out = torch.empty_like(pixels)
     width = pixels.shape[2]
+    together = gcd(width, PIXELS_AT_ONCE)
+    blocks = torch.kron(torch.eye(together)[None], mixing)  # (N, 3·together, 3·together)
     added = (np.log2(LEVELS) - np.log2(10.0) * shift).repeat(1, 1, width)  # (N, 1, 3·width), for a row of pixels
     for start in range(0, len(pixels), TILES_AT_ONCE):
         part = slice(start, start + TILES_AT_ONCE)
         n = len(pixels[part])
-        log2 = _LOG2.index_select(0, pixels[part].reshape(-1).int()).view(n, -1, 3)
-        mixed = torch.bmm(log2, mixing[part]).view(n, -1, 3 * width)
+        log2 = _LOG2.index_select(0, pixels[part].reshape(-1).int()).view(n, -1, 3 * together)
+        mixed = torch.bmm(log2, blocks[part]).view(n, -1, 3 * width)
         bright = mixed.add_(added[part]).exp2_().sub_(0.5)  # + 0.5 to round, − 1 for the offset
-        out[part] = bright.clamp_(0, LEVELS - 1).view_as(out[part])
+        out[part] = bright.clamp_(0, LEVELS - 1).short().view_as(out[part])  # to bytes in two steps: four times as fast
     return out
 
 
