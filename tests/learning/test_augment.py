@@ -1,7 +1,8 @@
 import numpy as np
 import torch
 
-from aspirate.learning.augment import AugmentSettings, as_batch, augment, recoloured, turned
+from aspirate.learning.augment import AugmentSettings, as_batch, augment, coloured, recoloured, turned
+from aspirate.learning.loop import own_rows
 
 NOTHING = AugmentSettings(turn=False, strength=0, hue=0, light=0)
 
@@ -23,7 +24,7 @@ def test_the_eight_ways_are_the_symmetries_of_a_square() -> None:
 
 def test_no_change_asked_for_is_no_change() -> None:
     x = tiles()
-    out = augment(x, NOTHING, np.random.default_rng(1))
+    out = coloured(augment(x, NOTHING, np.random.default_rng(1)))
     torch.testing.assert_close(out, as_batch(x))
     assert out.is_contiguous(memory_format=torch.channels_last)
 
@@ -48,7 +49,17 @@ def test_recolouring_against_the_formula() -> None:
 
 def test_same_generator_same_tiles_and_each_tile_its_own_change() -> None:
     x = np.repeat(tiles(1), 6, axis=0)
-    first = augment(x, AugmentSettings(), np.random.default_rng(3))
-    again = augment(x, AugmentSettings(), np.random.default_rng(3))
+    first = coloured(augment(x, AugmentSettings(), np.random.default_rng(3)))
+    again = coloured(augment(x, AugmentSettings(), np.random.default_rng(3)))
     assert torch.equal(first, again)
     assert len({t.numpy().tobytes() for t in first}) == 6
+
+
+def test_colours_are_changed_where_the_net_is_and_rows_may_be_shared_before() -> None:
+    """A batch that is shared by processes has its colours changed after the rows were dealt: the same tiles."""
+    batch = (augment(tiles(), AugmentSettings(), np.random.default_rng(5)), torch.arange(len(tiles())))
+    whole, _ = coloured(batch)
+    assert whole.dtype == torch.uint8 and whole.is_contiguous(memory_format=torch.channels_last)
+    parts = [coloured(own_rows(batch, rank, 2))[0] for rank in range(2)]
+    rows = torch.cat([own_rows(batch, rank, 2)[1] for rank in range(2)])
+    assert torch.equal(torch.cat(parts), whole[rows])

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from aspirate.core.records import SlideEntry
-from aspirate.learning.augment import AugmentSettings, as_batch
+from aspirate.learning.augment import AugmentSettings, as_batch, coloured
 from aspirate.learning.device import Compute
 from aspirate.learning.slide_training import train_slides
 from aspirate.learning.tile_bank import TileBank
@@ -48,7 +48,7 @@ def test_a_step_shows_some_tiles_of_some_labelled_slides_each_once(bank: TileBan
     one = learner(bank)
     seen = set()
     for step in range(20):
-        pixels, bag, ranks = one.batch(step)
+        pixels, bag, ranks = coloured(one.batch(step))
         assert bag.max() == 2 and len(ranks["Y"]) == len(ranks["S"]) == 3
         for number in range(3):
             slides, rows = set(pixels[bag == number, 0, 0, 0].tolist()), pixels[bag == number, 1, 0, 0].tolist()
@@ -57,7 +57,7 @@ def test_a_step_shows_some_tiles_of_some_labelled_slides_each_once(bank: TileBan
             assert (int(ranks["Y"][number]), int(ranks["S"][number])) == {0: (1, 4), 1: (0, -1), 2: (-1, 2)}[slide]
             seen.add(slide)
     assert seen == {0, 1, 2}, "a slide without labels teaches nothing"
-    assert torch.equal(one.batch(5)[0], learner(bank).batch(5)[0])
+    assert torch.equal(coloured(one.batch(5))[0], coloured(learner(bank).batch(5))[0])
 
 
 def test_an_epoch_shows_as_many_tiles_as_stage_2(bank: TileBank) -> None:

@@ -9,7 +9,7 @@ import tifffile
 import torch
 
 from aspirate.core.records import SlideEntry
-from aspirate.learning.augment import AugmentSettings, as_batch
+from aspirate.learning.augment import AugmentSettings, as_batch, coloured
 from aspirate.learning.device import Compute
 from aspirate.learning.slide_training import train_slides
 from aspirate.nn.bag_net import CropNet
@@ -52,7 +52,7 @@ def test_crops_lie_anywhere_within_labelled_slides_and_carry_their_labels(entrie
     with Shelf() as shelf:
         one = learner(entries, shelf)
         for step in range(60):
-            pixels, ranks = one.batch(step)
+            pixels, ranks = coloured(one.batch(step))
             assert pixels.shape == (6, 3, SIDE, SIDE)
             for crop, y, s in zip(pixels.numpy(), ranks["Y"].tolist(), ranks["S"].tolist(), strict=True):
                 number, x, top = crop[:, 0, 0].tolist()
@@ -63,7 +63,7 @@ def test_crops_lie_anywhere_within_labelled_slides_and_carry_their_labels(entrie
         assert slides == {0, 1, 2}, "a slide without labels teaches nothing"
         assert {max(c) for c in zip(*corners, strict=True)} == {SIZE[1] - SIDE, SIZE[0] - SIDE}
         assert {min(c) for c in zip(*corners, strict=True)} == {0}
-        assert torch.equal(one.batch(5)[0], learner(entries, shelf).batch(5)[0])
+        assert torch.equal(coloured(one.batch(5))[0], coloured(learner(entries, shelf).batch(5))[0])
 
 
 def test_an_epoch_shows_as_many_pixels_as_stage_2(entries: list[SlideEntry]) -> None:

@@ -14,7 +14,7 @@ from aspirate.core.geometry import Size, TileGrid
 from aspirate.core.labels import Abnormality
 from aspirate.core.records import Annotation
 from aspirate.engines.torch_engine import TorchEngine
-from aspirate.learning.augment import AugmentSettings
+from aspirate.learning.augment import AugmentSettings, coloured
 from aspirate.learning.device import Compute
 from aspirate.learning.tile_bank import TileBank
 from aspirate.nn.tile_net import TileNet
@@ -153,7 +153,7 @@ def test_half_marked_half_drawn_uniform_over_annotations_and_over_slides(coded: 
     learner = coded_learner(coded)
     marked, drawn = [], []
     for step in range(150):
-        tiles, informative = learner.batch(step)
+        tiles, informative = coloured(learner.batch(step))
         assert tiles.shape == (32, 3, SIDE, SIDE) and tiles.dtype == torch.uint8
         code = tiles[:, :, -1, -1].numpy()
         assert (informative.numpy() == (code[:, 2] == 200)).all()
@@ -172,13 +172,13 @@ def test_half_marked_half_drawn_uniform_over_annotations_and_over_slides(coded: 
 
 def test_a_batch_depends_on_seed_and_step_alone(coded: TileBank) -> None:
     learner = InformativenessLearner(coded, ["s0", "s1", "s2"], ["s2"], SIDE, settings(), seed=4)
-    late = learner.batch(7)[0]
+    late = coloured(learner.batch(7))[0]
     learner.batch(0)
     again = InformativenessLearner(coded, ["s0", "s1", "s2"], ["s2"], SIDE, settings(), seed=4)
-    assert torch.equal(again.batch(7)[0], late)
-    assert not torch.equal(again.batch(8)[0], late)
+    assert torch.equal(coloured(again.batch(7))[0], late)
+    assert not torch.equal(coloured(again.batch(8))[0], late)
     other = InformativenessLearner(coded, ["s0", "s1", "s2"], ["s2"], SIDE, settings(), seed=5)
-    assert not torch.equal(other.batch(7)[0], late)
+    assert not torch.equal(coloured(other.batch(7))[0], late)
     for a, b in zip(learner.module.parameters(), again.module.parameters(), strict=True):
         assert torch.equal(a, b)
     assert any(
@@ -191,7 +191,7 @@ def test_shifted_crops_come_from_everywhere_inside_the_patch(coded: TileBank) ->
     learner = coded_learner(coded)
     lefts, tops = set(), 0
     for step in range(150):
-        tiles, informative = learner.batch(step)
+        tiles, informative = coloured(learner.batch(step))
         top = tiles[informative.bool()][:, :, 0].numpy()  # (16, 3, side)
         at_top = top[:, 1, 0] == 255
         tops += int(at_top.sum())

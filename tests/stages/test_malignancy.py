@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from aspirate.core.errors import ConfigError
 from aspirate.core.records import SlideEntry
 from aspirate.engines.torch_engine import TorchEngine
-from aspirate.learning.augment import AugmentSettings
+from aspirate.learning.augment import AugmentSettings, coloured
 from aspirate.learning.device import Compute
 from aspirate.learning.slide_labels import ranks_of
 from aspirate.learning.slide_training import train_slides
@@ -74,7 +74,7 @@ def test_every_tile_carries_what_is_known_of_its_slide_and_of_itself(bank: TileB
     graded = 8 if "V" in labels else 0  # a fifth of 40
     seen: set[int] = set()
     for step in range(30):
-        tiles, ranks = learner(bank, labels=labels).batch(step)
+        tiles, ranks = coloured(learner(bank, labels=labels).batch(step))
         assert tuple(ranks) == tuple(labels)
         assert tiles.shape == (40, 3, SIDE, SIDE)
         code = tiles[:, :, 5, 5].numpy().astype(int)
@@ -93,7 +93,7 @@ def test_every_tile_carries_what_is_known_of_its_slide_and_of_itself(bank: TileB
 
 def test_slides_are_drawn_alike_whatever_their_tiles_and_tiles_alike_within(bank: TileBank) -> None:
     one = learner(bank, labels="YS")
-    code = np.concatenate([one.batch(step)[0][:, :2, 0, 0].numpy() for step in range(100)]).astype(int)
+    code = np.concatenate([coloured(one.batch(step))[0][:, :2, 0, 0].numpy() for step in range(100)]).astype(int)
     by_slide = np.bincount(code[:, 0], minlength=5)
     assert by_slide[4] == 0
     assert np.abs(by_slide[:4] - 1000).max() < 5 * np.sqrt(1000)
@@ -105,7 +105,7 @@ def test_weighted_tiles_are_drawn_and_averaged_by_their_weight(bank: TileBank) -
     u = {f"s{n}": np.linspace(0, 1, count) if count > 1 else np.ones(1) for n, count in enumerate(COUNTS)}
     settings = MalignancySettings.of({"batch": 40, "augment": PLAIN})
     one = MalignancyLearner(bank, ENTRIES, ENTRIES, [], SIDE, settings, 0, u)
-    code = np.concatenate([one.batch(step)[0][:, :2, 0, 0].numpy() for step in range(100)]).astype(int)
+    code = np.concatenate([coloured(one.batch(step))[0][:, :2, 0, 0].numpy() for step in range(100)]).astype(int)
     assert np.abs(np.bincount(code[:, 0], minlength=5)[:4] - 1000).max() < 5 * np.sqrt(1000), "slides still alike"
     rows = np.bincount(code[code[:, 0] == 1, 1], minlength=5)
     expected = rows.sum() * u["s1"] / u["s1"].sum()
@@ -124,12 +124,12 @@ def test_weighted_tiles_are_drawn_and_averaged_by_their_weight(bank: TileBank) -
 def test_a_batch_depends_on_seed_and_step_alone(bank: TileBank) -> None:
     changes = {"labels": "YSV", "augment": AugmentSettings()}
     first = learner(bank, seed=2, **changes)
-    tiles, ranks = first.batch(9)
+    tiles, ranks = coloured(first.batch(9))
     first.batch(0)
-    again = learner(bank, seed=2, **changes).batch(9)
+    again = coloured(learner(bank, seed=2, **changes).batch(9))
     assert torch.equal(again[0], tiles) and all(torch.equal(again[1][label], ranks[label]) for label in "YSV")
-    assert not torch.equal(learner(bank, seed=3, **changes).batch(9)[0], tiles)
-    assert not torch.equal(first.batch(10)[0], tiles)
+    assert not torch.equal(coloured(learner(bank, seed=3, **changes).batch(9))[0], tiles)
+    assert not torch.equal(coloured(first.batch(10))[0], tiles)
 
 
 def test_an_epoch_shows_so_many_tiles_of_each_useful_slide(bank: TileBank) -> None:

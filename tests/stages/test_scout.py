@@ -10,7 +10,7 @@ from PIL import Image
 
 from aspirate.core.geometry import TileGrid
 from aspirate.engines.torch_engine import TorchEngine
-from aspirate.learning.augment import AugmentSettings
+from aspirate.learning.augment import AugmentSettings, coloured
 from aspirate.learning.device import Compute
 from aspirate.learning.tile_bank import TileBank
 from aspirate.slides.reader import open_slide
@@ -75,12 +75,12 @@ def test_cells_are_tiles_read_so_much_coarser(tmp_path: Path) -> None:
 
 def test_a_third_of_a_batch_is_to_be_kept_though_few_tiles_are(bank: TileBank) -> None:
     made = learner(bank)
-    _, r = made.batch(0)
+    _, r = coloured(made.batch(0))
     kept = (r >= 0.5).sum()
     assert len(r) == 24 and kept == 12, "the best are all to be kept here: what is left are those and the drawn"
-    cells, again = made.batch(7)
-    torch.testing.assert_close(made.batch(7)[0], cells)
-    torch.testing.assert_close(made.batch(7)[1], again)
+    cells, again = coloured(made.batch(7))
+    torch.testing.assert_close(coloured(made.batch(7))[0], cells)
+    torch.testing.assert_close(coloured(made.batch(7))[1], again)
 
 
 def test_the_loss_by_hand(bank: TileBank) -> None:

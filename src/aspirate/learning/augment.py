@@ -9,6 +9,7 @@ one (a, M, b) per tile. Published work found this to be the remedy for a change 
 """
 
 from math import gcd
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -38,14 +39,34 @@ class AugmentSettings(Settings):
     """Spread of b, in optical density."""
 
 
-def augment(tiles: NDArray[np.uint8], settings: AugmentSettings, rng: np.random.Generator) -> Tensor:
-    """(N, side, side, 3) bytes → (N, 3, side, side) bytes in channels-last order, changed at random."""
+class Tinted(NamedTuple):
+    """Tiles whose colours are still to be changed. That is most of the work, and is left to where the net is: to a GPU,
+    or to all cores at once, while the thread that draws batches has one."""
+
+    pixels: Tensor
+    """(N, side, side, 3) bytes."""
+    mixing: Tensor
+    shift: Tensor
+
+    def coloured(self) -> Tensor:
+        """(N, 3, side, side) bytes in channels-last order."""
+        return recoloured(*self).permute(0, 3, 1, 2)
+
+
+def augment(tiles: NDArray[np.uint8], settings: AugmentSettings, rng: np.random.Generator) -> Tensor | Tinted:
+    """(N, side, side, 3) bytes → (N, 3, side, side) bytes in channels-last order, changed at random; see `coloured`."""
     if settings.turn:
         tiles = turned(tiles, rng.integers(0, 8, len(tiles)))
-    pixels = torch.from_numpy(np.ascontiguousarray(tiles))
     if settings.strength or settings.hue or settings.light:
-        pixels = recoloured(pixels, *_draw(len(tiles), settings, rng))
-    return pixels.permute(0, 3, 1, 2)
+        return Tinted(torch.from_numpy(np.ascontiguousarray(tiles)), *_draw(len(tiles), settings, rng))
+    return as_batch(tiles)
+
+
+def coloured(batch: Any) -> Any:
+    """A batch as a net sees it: all colours changed that were to be."""
+    from lightning_utilities.core.apply_func import apply_to_collection  # here, since it is only known to training
+
+    return apply_to_collection(batch, Tinted, Tinted.coloured)
 
 
 def as_batch(tiles: NDArray[np.uint8]) -> Tensor:
@@ -75,15 +96,15 @@ def recoloured(pixels: Tensor, mixing: Tensor, shift: Tensor) -> Tensor:
 
     In powers of two: I′ = 256 · 10^−D′ = 2^(log₂(I/256) · mixing − log₂10 · shift + 8).
     """
-    out = torch.empty_like(pixels)
+    out, levels = torch.empty_like(pixels), _LOG2.to(pixels.device)
     width = pixels.shape[2]
     together = gcd(width, PIXELS_AT_ONCE)
-    blocks = torch.kron(torch.eye(together)[None], mixing)  # (N, 3·together, 3·together)
+    blocks = torch.kron(torch.eye(together, device=mixing.device)[None], mixing)  # (N, 3·together, 3·together)
     added = (np.log2(LEVELS) - np.log2(10.0) * shift).repeat(1, 1, width)  # (N, 1, 3·width), for a row of pixels
     for start in range(0, len(pixels), TILES_AT_ONCE):
         part = slice(start, start + TILES_AT_ONCE)
         n = len(pixels[part])
-        log2 = _LOG2.index_select(0, pixels[part].reshape(-1).int()).view(n, -1, 3 * together)
+        log2 = levels.index_select(0, pixels[part].reshape(-1).int()).view(n, -1, 3 * together)
         mixed = torch.bmm(log2, blocks[part]).view(n, -1, 3 * width)
         bright = mixed.add_(added[part]).exp2_().sub_(0.5)  # + 0.5 to round, − 1 for the offset
         out[part] = bright.clamp_(0, LEVELS - 1).short().view_as(out[part])  # to bytes in two steps: four times as fast

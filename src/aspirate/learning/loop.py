@@ -23,6 +23,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from aspirate.core.errors import AspirateError
+from aspirate.learning.augment import coloured
 from aspirate.learning.checkpoints import load_tensors, prefixed, save_tensors, without_prefix
 from aspirate.learning.companions import companions, is_one_of_several
 from aspirate.learning.device import Compute
@@ -130,8 +131,9 @@ def _fit(
             module.train()
             for group in optimiser.param_groups:
                 group["lr"] = plan.rate(state.step, plan.steps)
+            shown = coloured(fabric.to_device(batch))
             with fabric.autocast():
-                loss = learner.loss(module, fabric.to_device(batch))
+                loss = learner.loss(module, shown)
             fabric.backward(loss)
             wrapped.step()
             wrapped.zero_grad(set_to_none=True)

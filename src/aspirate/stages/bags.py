@@ -16,7 +16,7 @@ from aspirate.core.config import Settings
 from aspirate.core.errors import AspirateError
 from aspirate.core.records import SlideEntry
 from aspirate.engines.torch_engine import TorchEngine
-from aspirate.learning.augment import augment
+from aspirate.learning.augment import Tinted, augment
 from aspirate.learning.slide_labels import LabelLogits, judged_order, ranks_of, score_of, useful_slides
 from aspirate.learning.slide_training import SlideTraining
 from aspirate.learning.tile_bank import TileBank
@@ -70,7 +70,7 @@ class BagLearner:
         shown = len(self.useful) * self.settings.tiles_per_slide
         return ceil(shown / (self.settings.bags * self.settings.tiles))
 
-    def batch(self, step: int) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    def batch(self, step: int) -> tuple[Tensor | Tinted, Tensor, dict[str, Tensor]]:
         rng = np.random.default_rng([self.seed, step])
         slides = rng.choice(self.useful, self.settings.bags)
         names, rows, bag = [], [], []

@@ -18,7 +18,7 @@ from aspirate.core.config import Settings
 from aspirate.core.geometry import TileGrid, checked_mpp
 from aspirate.core.records import SlideEntry
 from aspirate.engines.torch_engine import TorchEngine
-from aspirate.learning.augment import augment
+from aspirate.learning.augment import Tinted, augment
 from aspirate.learning.slide_labels import LabelLogits, judged_order, ranks_of, score_of, useful_slides
 from aspirate.learning.slide_training import SlideTraining
 from aspirate.nn.bag_net import CropNet
@@ -77,7 +77,7 @@ class CropLearner:
         mpp = checked_mpp(slide.mpp, slide.name)
         return TileGrid.cover(slide.size_px0, mpp, self.settings.side_px, self.mpp)
 
-    def batch(self, step: int) -> tuple[Tensor, dict[str, Tensor]]:
+    def batch(self, step: int) -> tuple[Tensor | Tinted, dict[str, Tensor]]:
         rng = np.random.default_rng([self.seed, step])
         slides = rng.choice(self.useful, self.settings.crops)
         crops = np.concatenate([self._crop(self.train[i], rng.random(2)) for i in slides])

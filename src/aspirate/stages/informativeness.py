@@ -24,7 +24,7 @@ from aspirate.core.geometry import TileGrid
 from aspirate.core.ranking import auc
 from aspirate.core.records import Annotation
 from aspirate.engines.torch_engine import TorchEngine
-from aspirate.learning.augment import AugmentSettings, augment, shifted
+from aspirate.learning.augment import AugmentSettings, Tinted, augment, shifted
 from aspirate.learning.device import Compute
 from aspirate.learning.loop import FitPlan, Watch, fit
 from aspirate.learning.pace import Pace
@@ -133,7 +133,7 @@ class InformativenessLearner:
     def steps_per_epoch(self) -> int:
         return max(self.settings.least_steps, ceil(len(self.marked) / (self.settings.batch // 2)))
 
-    def batch(self, step: int) -> tuple[Tensor, Tensor]:
+    def batch(self, step: int) -> tuple[Tensor | Tinted, Tensor]:
         rng = np.random.default_rng([self.seed, step])
         half = self.settings.batch // 2
         chosen = [self.marked[i] for i in rng.integers(0, len(self.marked), half)]

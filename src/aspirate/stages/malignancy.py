@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from aspirate.core.errors import AspirateError
 from aspirate.core.records import SlideEntry
 from aspirate.engines.torch_engine import TorchEngine
-from aspirate.learning.augment import augment, shifted
+from aspirate.learning.augment import Tinted, augment, shifted
 from aspirate.learning.slide_labels import judged_order, ranks_of, useful_slides
 from aspirate.learning.slide_training import SlideTraining
 from aspirate.learning.tile_bank import TileBank
@@ -127,7 +127,7 @@ class MalignancyLearner:
     def steps_per_epoch(self) -> int:
         return ceil(len(self.useful) * self.settings.tiles_per_slide / self.settings.batch)
 
-    def batch(self, step: int) -> tuple[Tensor, dict[str, Tensor]]:
+    def batch(self, step: int) -> tuple[Tensor | Tinted, dict[str, Tensor]]:
         rng = np.random.default_rng([self.seed, step])
         share = self.settings.marked_share if "V" in self.settings.labels else 0.0
         graded = [self.marked[i] for i in rng.integers(0, len(self.marked), round(share * self.settings.batch))]

@@ -22,7 +22,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from aspirate.core.geometry import TileGrid
 from aspirate.core.ranking import auc
 from aspirate.engines.torch_engine import TorchEngine
-from aspirate.learning.augment import AugmentSettings, augment
+from aspirate.learning.augment import AugmentSettings, Tinted, augment
 from aspirate.learning.device import Compute
 from aspirate.learning.loop import FitPlan, Watch, fit
 from aspirate.learning.pace import Pace
@@ -108,7 +108,7 @@ class ScoutLearner:
         self.thirds = [np.flatnonzero(part) for part in (kept, best & ~kept, ~best & ~kept)]
         self.module = seeded(seed, lambda: TileNet("scout", cell_px))
 
-    def batch(self, step: int) -> tuple[Tensor, Tensor]:
+    def batch(self, step: int) -> tuple[Tensor | Tinted, Tensor]:
         rng = np.random.default_rng([self.seed, step])
         present = [third for third in self.thirds if len(third)]  # a small slide may have nothing but best tiles
         chosen = np.concatenate([rng.choice(third, self.settings.batch // len(present)) for third in present])

@@ -25,6 +25,7 @@ import torch
 
 from aspirate.core.progress import Advance, silent
 from aspirate.core.records import SlideEntry
+from aspirate.learning.augment import coloured
 from aspirate.learning.device import Compute, choose_compute
 from aspirate.learning.loop import FitPlan, fit
 from aspirate.learning.tile_bank import TileBank
@@ -84,7 +85,7 @@ def _compare(
 
         def in_memory() -> MalignancyLearner:
             made = learner()
-            batch = made.batch(0)
+            batch = coloured(made.batch(0))
             made.batch = lambda step: batch  # type: ignore[method-assign]
             return made
 
@@ -161,7 +162,7 @@ def _seconds_of_ours(learner: MalignancyLearner, compute: Compute, steps: int) -
 
 def _seconds_of_plain(learner: MalignancyLearner, steps: int) -> float:
     settings, module = learner.settings, learner.module
-    tiles, ranks = learner.batch(0)
+    tiles, ranks = coloured(learner.batch(0))
     tiles = tiles.contiguous()  # (N, 3, side, side), axes in this order in memory
     optimiser = settings.moves(module.parameters(), fused=False)
     module.train()
