@@ -33,7 +33,8 @@ from aspirate.stages.malignancy import KEPT, MalignancyLearner, MalignancySettin
 from aspirate.workflow.recipe import load_recipe
 
 SLIDES, TILES_PER_SLIDE = 16, 64
-WARM_UP_STEPS = 2
+WARM_UP_STEPS = 4
+"""Enough for memory to be mapped and the queue of batches to be as full as it stays."""
 PAPER_BATCH = 32
 """The paper's 288 tiles need some 20 GB."""
 
@@ -47,7 +48,7 @@ class Effort:
 
 
 Seconds = Callable[[MalignancyLearner, int], float]
-COMPACT, PAPER = Effort(turns=5, steps=8), Effort(turns=3, steps=3)
+COMPACT, PAPER = Effort(turns=5, steps=24), Effort(turns=3, steps=3)
 
 
 def measure(
