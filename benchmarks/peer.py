@@ -3,12 +3,12 @@
 python benchmarks/peer.py MODEL SLIDE OUT --wsinfer PEER/bin/wsinfer [--repeats 3]
 
 WSInfer is not a dependency: it is installed in a virtual environment of its own (`pip install wsinfer 'tiffslide<3'
-'zarr<3' openslide-python openslide-bin`; where its hub cannot be reached, `HF_HUB_OFFLINE=1` and a registry with any one
-model in `~/.wsinfer-zoo`). It runs r_φ as `aspirate export --to torchscript` writes it, on the tiles where it finds
-tissue, with one loader process a core, and writes a CSV. `aspirate predict` runs r_φ on every tile (`--exact`) or on those
-that a scout points at, then g_θ, and writes heat map, sheet, GeoJSON and tables. WSInfer is told to take everything for
-tissue, so that both look at all of the slide; where its own rules leave tiles out all the same, tiles a second are what
-can be compared.
+'zarr<3' openslide-python openslide-bin`; where its hub cannot be reached, `HF_HUB_OFFLINE=1` and a registry with any
+one model in `~/.wsinfer-zoo`). It runs r_φ as `aspirate export --to torchscript` writes it, on the tiles where it
+finds tissue, with one loader process a core, and writes a CSV. `aspirate predict` runs r_φ on every tile (`--exact`)
+or on those that a scout points at, then g_θ, and writes heat map, sheet, GeoJSON and tables. WSInfer is told to take
+everything for tissue, so that both look at all of the slide; where its own rules leave tiles out all the same, tiles
+a second are what can be compared.
 """
 
 import argparse
