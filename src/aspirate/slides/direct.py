@@ -66,7 +66,8 @@ class DirectSlide(SampledSlide):
         for_parts(fill, len(work.groups), self.threads)
 
     def group_size(self, level: int) -> int:
-        """How many tiles a thread decodes before it hands their pixels on: as many as stay in its cache."""
+        """How many tiles a thread decodes before it hands their pixels on: more would leave its cache, and with fewer
+        threads would wait for each other more often."""
         tile_px = self.levels[level].tile_px
         return max(1, SCRATCH_BYTES // (3 * tile_px.width * tile_px.height))
 
