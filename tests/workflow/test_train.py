@@ -230,15 +230,16 @@ def test_a_kill_that_nobody_can_catch(whole: tuple[Path, TrainSummary], cohort: 
     assert results(run) == results(whole[0])
 
 
-def test_two_processes_train_one_model(whole: tuple[Path, TrainSummary], cohort: Path, tmp_path: Path) -> None:
-    """Nearly the losses of one: batch normalisation sees half a batch in each."""
-    summary = train(cohort, recipe(scout__use=False), tmp_path / "run", devices=2)
-    assert load_bundle(summary.model).slides == load_bundle(whole[1].model).slides
-    losses = {
-        run: [row["loss"] for row in json.loads((run / "malignancy" / "history.json").read_text())]
-        for run in (whole[0], tmp_path / "run")
-    }
-    assert losses[tmp_path / "run"] == pytest.approx(losses[whole[0]], rel=0.25)
+def test_two_processes_train_one_model(cohort: Path, tmp_path: Path) -> None:
+    """Nearly the losses of one: batch normalisation sees half a batch in each. In fp32: rounding adds nothing."""
+    alike = recipe(scout__use=False, precision="fp32")
+    one, both = (train(cohort, alike, tmp_path / str(devices), devices=devices) for devices in (1, 2))
+    assert load_bundle(both.model).slides == load_bundle(one.model).slides
+    losses = [
+        [row["loss"] for row in json.loads((tmp_path / run / "malignancy" / "history.json").read_text())]
+        for run in ("1", "2")
+    ]
+    assert losses[1] == pytest.approx(losses[0], rel=0.25)
     with pytest.raises(ConfigError, match=r"informativeness.batch=16: cannot be shared by 3 devices"):
         train(cohort, recipe(), tmp_path / "three", devices=3)
     assert not (tmp_path / "three").exists()

@@ -1,11 +1,14 @@
 """One training in several processes of a machine: this one, and companions that are started for it and end with it."""
 
+import atexit
+import gc
 import multiprocessing
 import os
 import pickle
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from multiprocessing.process import BaseProcess
 from typing import Any
 
@@ -21,6 +24,19 @@ ENDS_WITHIN_S = 30.0
 def is_one_of_several() -> bool:
     """Whether this process was started with a rank of its own, by `companions` or by `torchrun`."""
     return RANK in os.environ
+
+
+@cache
+def leave_in_order() -> None:
+    """Have a process that was given its rank leave the others before it ends: if the interpreter goes first, threads of
+    the group now and then end the process by a signal."""
+    atexit.register(_leave)
+
+
+def _leave() -> None:
+    gc.collect()  # what is left of the nets, whose gradients the group averaged
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
 
 
 @contextmanager
@@ -56,8 +72,7 @@ def companions(count: int, work: Callable[..., object], *arguments: Any) -> Iter
             raise
         finally:
             torch.set_num_threads(threads)
-            if distributed.is_initialized():
-                distributed.destroy_process_group()
+            _leave()
             for other in others:
                 other.kill()
                 other.join()

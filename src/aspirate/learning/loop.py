@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from aspirate.core.errors import AspirateError
 from aspirate.learning.augment import coloured
 from aspirate.learning.checkpoints import load_tensors, prefixed, save_tensors, without_prefix
-from aspirate.learning.companions import companions, is_one_of_several
+from aspirate.learning.companions import companions, is_one_of_several, leave_in_order
 from aspirate.learning.device import Compute
 from aspirate.learning.memory import kept_memory
 from aspirate.learning.pace import Pace
@@ -101,6 +101,8 @@ def fit(
     learner: Learner, plan: FitPlan, folder: Path, compute: Compute, watch: Watch = lambda _step, _loss: None
 ) -> list[dict[str, float]]:
     """Train to the end of the plan; the module keeps its best epoch's weights. Returns a row per epoch."""
+    if compute.devices > 1 and is_one_of_several():
+        leave_in_order()
     if compute.devices == 1 or is_one_of_several():
         return _fit(learner, plan, folder, compute, watch)
     with companions(compute.devices, _fit, learner, plan, folder, compute):
