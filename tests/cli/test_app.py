@@ -151,6 +151,7 @@ def test_one_pixel_is_a_slide_with_one_tile(aspirate: Runner, tmp_path: Path) ->
     assert said.code == 0
     slide = json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))["slides"][0]
     assert (slide["width_px0"], slide["height_px0"], slide["tiles"]) == (1, 1, 1)
+    assert "too few for U: 0 of the 2 patients needed with annotations" in said.all
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

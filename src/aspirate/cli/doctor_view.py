@@ -57,7 +57,7 @@ def _show_labels(examination: Examination) -> None:
     train = [row.labels for row in examination.trainable if row.possible]
     crossval = [row.labels for row in examination.trainable if row.crossval]
     out.print(f"can be trained: {' '.join(train) or 'nothing'} · cross-validated: {' '.join(crossval) or 'nothing'}")
-    lacking = [row.why.rpartition(" (")[0] for row in examination.trainable if not row.possible]
+    lacking = [row.why for row in examination.trainable if not row.possible]
     reasons = dict.fromkeys(reason for why in lacking for reason in why.split("; "))
     for reason in reasons:
         out.print(f"  [dim]too few for {escape(reason)}[/]")
