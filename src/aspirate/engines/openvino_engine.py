@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from aspirate.engines.cache import cpu, fingerprint, keep_bytes, kept_bytes
 from aspirate.engines.machine import ISA_VARIABLE, this_machine
+from aspirate.engines.room import Room
 from aspirate.nn.fingerprint import tensors_sha256
 from aspirate.nn.folding import folded
 from aspirate.nn.quantised import Range, quantised
@@ -38,14 +39,22 @@ class OpenVinoEngine:
         ranges: Sequence[Range] | None = None,
         batch: int | None = None,
         fingerprint: str | None = None,
+        room: Room | None = None,
     ) -> None:
-        """`ranges` for int8; `fingerprint` of the weights, where they need not be read if the net is compiled."""
+        """`ranges` for int8; `fingerprint` of the weights, where they need not be read if the net is compiled; `room`
+        to share with other nets, its own where there is none."""
         if precision == "int8" and ranges is None:
             raise ValueError("int8 needs the ranges of what comes into each layer")
         self.name = f"openvino-{precision}"
         self.net, self.precision, self.ranges = net, precision, ranges
         self.batch, self.fingerprint = batch or BATCH, fingerprint or tensors_sha256(net.state_dict())
+        self.room = room or Room()
+        self.weight_bytes = sum(each.numel() for each in net.parameters()) * (1 if precision == "int8" else 4)
         self._requests: dict[tuple[int, ...], Any] = {}
+
+    def put_away(self) -> None:
+        """Frees the memory of the compiled net, which comes from disk again when there are tiles to score."""
+        self._requests.clear()
 
     def score(self, tiles: NDArray[np.uint8]) -> NDArray[np.float32]:
         """The first output of each tile."""
@@ -57,6 +66,7 @@ class OpenVinoEngine:
             return np.empty((0, 1), np.float32)
         shape = (self.batch, *tiles.shape[1:])
         if shape not in self._requests:
+            self.room.enter(self)
             self._requests[shape] = self._compiled(shape).create_infer_request()
         request, found = self._requests[shape], []
         filled = np.zeros(shape, np.uint8)

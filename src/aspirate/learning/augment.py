@@ -37,6 +37,8 @@ class AugmentSettings(Settings):
     """Spread of each entry of M − 1."""
     light: float = 0.03
     """Spread of b, in optical density."""
+    focus: float = 0.0
+    """Spread of k in I + k·(blurred I − I): scanners differ in sharpness as they do in colour."""
 
 
 class Tinted(NamedTuple):
@@ -47,6 +49,7 @@ class Tinted(NamedTuple):
     """(N, side, side, 3) bytes."""
     mixing: Tensor
     shift: Tensor
+    focus: Tensor
 
     def coloured(self) -> Tensor:
         """(N, 3, side, side) bytes in channels-last order."""
@@ -57,7 +60,7 @@ def augment(tiles: NDArray[np.uint8], settings: AugmentSettings, rng: np.random.
     """(N, side, side, 3) bytes → (N, 3, side, side) bytes in channels-last order, changed at random; see `coloured`."""
     if settings.turn:
         tiles = turned(tiles, rng.integers(0, 8, len(tiles)))
-    if settings.strength or settings.hue or settings.light:
+    if settings.strength or settings.hue or settings.light or settings.focus:
         return Tinted(torch.from_numpy(np.ascontiguousarray(tiles)), *_draw(len(tiles), settings, rng))
     return as_batch(tiles)
 
@@ -91,7 +94,7 @@ def shifted(patches: NDArray[np.uint8], side_px: int, rng: np.random.Generator) 
     return np.stack([p[y : y + side_px, x : x + side_px] for p, (y, x) in zip(patches, offsets, strict=True)])
 
 
-def recoloured(pixels: Tensor, mixing: Tensor, shift: Tensor) -> Tensor:
+def recoloured(pixels: Tensor, mixing: Tensor, shift: Tensor, focus: Tensor) -> Tensor:
     """(N, side, side, 3) bytes → the same, with D′ = D · mixing (N, 3, 3) + shift (N, 1, 3).
 
     In powers of two: I′ = 256 · 10^−D′ = 2^(log₂(I/256) · mixing − log₂10 · shift + 8).
@@ -107,12 +110,24 @@ def recoloured(pixels: Tensor, mixing: Tensor, shift: Tensor) -> Tensor:
         log2 = levels.index_select(0, pixels[part].reshape(-1).int()).view(n, -1, 3 * together)
         mixed = torch.bmm(log2, blocks[part]).view(n, -1, 3 * width)
         bright = mixed.add_(added[part]).exp2_().sub_(0.5)  # + 0.5 to round, − 1 for the offset
+        if focus[part].any():
+            bright = refocused(bright, focus[part])
         out[part] = bright.clamp_(0, LEVELS - 1).short().view_as(out[part])  # to bytes in two steps: four times as fast
     return out
 
 
-def _draw(n: int, settings: AugmentSettings, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+def refocused(rows: Tensor, focus: Tensor) -> Tensor:
+    """(N, side, 3·side) floats, with k (N, 1, 1)."""
+    blurred = rows.clone()
+    blurred[:, 1:-1] = rows[:, 1:-1] * 0.5 + (rows[:, :-2] + rows[:, 2:]) * 0.25
+    both = blurred.clone()
+    both[:, :, 3:-3] = blurred[:, :, 3:-3] * 0.5 + (blurred[:, :, :-6] + blurred[:, :, 6:]) * 0.25
+    return torch.lerp(rows, both, focus)
+
+
+def _draw(n: int, settings: AugmentSettings, rng: np.random.Generator) -> tuple[Tensor, Tensor, Tensor]:
     strength = np.exp(rng.normal(0, settings.strength, (n, 1, 1)))
     mixing = np.eye(3) + rng.normal(0, settings.hue, (n, 3, 3))
     shift = rng.normal(0, settings.light, (n, 1, 3))
-    return torch.from_numpy((strength * mixing).astype(np.float32)), torch.from_numpy(shift.astype(np.float32))
+    focus = rng.normal(0, settings.focus, (n, 1, 1)).clip(-1, 1) if settings.focus else np.zeros((n, 1, 1))
+    return tuple(torch.from_numpy(x.astype(np.float32)) for x in (strength * mixing, shift, focus))

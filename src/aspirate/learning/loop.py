@@ -13,6 +13,7 @@ process alone.
 import logging
 import time
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -63,12 +64,18 @@ class FitPlan(Pace):
     """An epoch is judged by the mean figure of so many epochs, itself the last: few slides judge with much noise."""
     patience: int | None = None
     """Stop after so many epochs without a rise of the judged figure; None runs all epochs."""
+    average: float = Field(0.0, ge=0)
+    """Weights are judged and kept as their running mean over about so many epochs; 0 takes them as they are."""
     save_every_s: float = 300.0
     """A kill loses at most so many seconds."""
 
     @property
     def steps(self) -> int:
         return self.epochs * self.steps_per_epoch
+
+    def newest(self, step: int) -> float:
+        """Share of the newest weights in the running mean after so many steps, a plain mean at first."""
+        return max(1 / step, 1 / max(1.0, self.average * self.steps_per_epoch))
 
 
 @dataclass(slots=True)
@@ -121,7 +128,8 @@ def _fit(
     inner = learner.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimiser = plan.moves(inner.parameters(), fused=compute.accelerator in ("cpu", "cuda"))
     module, wrapped = fabric.setup(inner, optimiser)
-    state = _resume(folder, inner, optimiser, plan)
+    kept = deepcopy(inner) if plan.average else inner
+    state = _resume(folder, inner, kept, optimiser, plan)
 
     def batch_of(step: int) -> Any:
         return own_rows(learner.batch(step), fabric.global_rank, fabric.world_size)
@@ -140,15 +148,17 @@ def _fit(
             wrapped.step()
             wrapped.zero_grad(set_to_none=True)
             state.step += 1
+            if kept is not inner:
+                _follow(kept, inner, plan.newest(state.step))
             state.losses.append(float(cast(Tensor, fabric.all_reduce(loss.detach()))))
             watch(state.step, state.losses[-1])
 
             epoch_ends = state.step % plan.steps_per_epoch == 0
             if epoch_ends:
-                figures = evaluate(learner, inner) if fabric.is_global_zero else {}
-                _end_epoch(fabric.broadcast(figures), inner, state, plan)
+                figures = evaluate(learner, kept) if fabric.is_global_zero else {}
+                _end_epoch(fabric.broadcast(figures), kept, state, plan)
             if fabric.is_global_zero and (epoch_ends or time.monotonic() - saved > plan.save_every_s):
-                _save(folder, inner, optimiser, state, plan)
+                _save(folder, inner, kept, optimiser, state, plan)
                 saved = time.monotonic()
             if epoch_ends and state.finished(plan):
                 break
@@ -185,7 +195,20 @@ def evaluate(learner: Learner, module: nn.Module) -> dict[str, float]:
     return dict(learner.validate(module))
 
 
-def _save(folder: Path, module: nn.Module, optimiser: torch.optim.Optimizer, state: State, plan: FitPlan) -> None:
+@torch.no_grad()
+def _follow(mean: nn.Module, module: nn.Module, newest: float) -> None:
+    """One step of the running mean; counts are taken as they are."""
+    pairs = list(zip(mean.state_dict().values(), module.state_dict().values(), strict=True))
+    numbers = [(a, b) for a, b in pairs if a.is_floating_point()]
+    torch._foreach_lerp_([a for a, _ in numbers], [b for _, b in numbers], newest)
+    for a, b in pairs:
+        if not a.is_floating_point():
+            a.copy_(b)
+
+
+def _save(
+    folder: Path, module: nn.Module, kept: nn.Module, optimiser: torch.optim.Optimizer, state: State, plan: FitPlan
+) -> None:
     memory = {
         f"{i}.{name}": tensor
         for i, parameter in enumerate(module.parameters())
@@ -195,6 +218,7 @@ def _save(folder: Path, module: nn.Module, optimiser: torch.optim.Optimizer, sta
         **prefixed("module", module.state_dict()),
         **prefixed("optimiser", memory),
         **prefixed("best", state.best),
+        **(prefixed("kept", kept.state_dict()) if kept is not module else {}),
     }
     note = {
         "plan": plan.fingerprint(),
@@ -205,7 +229,9 @@ def _save(folder: Path, module: nn.Module, optimiser: torch.optim.Optimizer, sta
     save_tensors(folder / CHECKPOINT_FILE, tensors, note)
 
 
-def _resume(folder: Path, module: nn.Module, optimiser: torch.optim.Optimizer, plan: FitPlan) -> State:
+def _resume(
+    folder: Path, module: nn.Module, kept: nn.Module, optimiser: torch.optim.Optimizer, plan: FitPlan
+) -> State:
     path = folder / CHECKPOINT_FILE
     if not path.exists():
         return State()
@@ -215,6 +241,8 @@ def _resume(folder: Path, module: nn.Module, optimiser: torch.optim.Optimizer, p
             f"{path}: belongs to a training with other settings; choose another folder, or remove this one"
         )
     module.load_state_dict(without_prefix("module", tensors))
+    if kept is not module:
+        kept.load_state_dict(without_prefix("kept", tensors))
     parameters = list(module.parameters())
     for key, tensor in without_prefix("optimiser", tensors).items():
         number, name = key.split(".")

@@ -20,6 +20,8 @@ class SlideTraining(Pace):
     """An epoch shows on average so many tiles of each slide."""
     smooth: int = Field(3, ge=1)
     """The best epoch is the one that ends the best run of so many: a few dozen slides judge a single one by chance."""
+    average: float = Field(0.0, ge=0)
+    """Weights are judged and kept as their running mean over about so many epochs; 0 takes them as they are."""
     augment: AugmentSettings = AugmentSettings()
 
     def shared(self) -> dict[str, Any]:
@@ -27,7 +29,8 @@ class SlideTraining(Pace):
         return {name: getattr(self, name) for name in SlideTraining.model_fields}
 
     def plan(self, steps_per_epoch: int) -> FitPlan:
-        return FitPlan(epochs=self.epochs, steps_per_epoch=steps_per_epoch, smooth=self.smooth, **self.pace())
+        own = {"epochs": self.epochs, "smooth": self.smooth, "average": self.average}
+        return FitPlan(steps_per_epoch=steps_per_epoch, **own, **self.pace())
 
 
 class SlideLearner(Learner, Protocol):

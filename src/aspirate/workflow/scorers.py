@@ -8,6 +8,7 @@ from aspirate.core.errors import AspirateError, ConfigError
 from aspirate.engines.choice import candidates, engine_for
 from aspirate.engines.engine import Engine
 from aspirate.engines.machine import this_machine
+from aspirate.engines.room import Room
 from aspirate.stages.scout import CELLS_AT_ONCE
 from aspirate.workflow.admission import Admission
 from aspirate.workflow.bundle import NETS, SCOUT, TOLERANCE, Bundle
@@ -40,12 +41,14 @@ def scorers_for(bundle: Bundle, asked: str = "auto") -> Scorers:
         admission = admissions.get(precision)
         if precision == "int8" and not (admission and admission.ranges):
             raise ConfigError(f"engine={name}: this bundle was made without it; train or bundle it again, or use auto")
+        room = Room()
         engines = {
             net: engine_for(
                 bundle.nets[net],
                 name,
                 ranges=admission.ranges.get(net) if admission else None,
                 fingerprint=bundle.fingerprints[net],
+                room=room,
             )
             for net in NETS
         }
@@ -77,7 +80,7 @@ def _notes(asked: str, admissions: dict[str, Admission]) -> list[str]:
 def _wrong(bundle: Bundle, engines: dict[str, Engine], admission: Admission | None) -> str | None:
     """What differs from the reference by more than it may."""
     reference = bundle.reference
-    for net, engine in engines.items():
+    for net, engine in reversed(engines.items()):  # large nets take turns in memory, and the first is needed first
         allowed = TOLERANCE if admission is None else max(TOLERANCE, admission.allowed(net))
         difference = np.abs(engine.score(reference.tiles[:CHECKED]) - reference.scores[net][:CHECKED]).max(initial=0)
         if not difference <= allowed:
