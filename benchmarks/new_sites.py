@@ -8,7 +8,9 @@ test set of `method.py`: its cohorts have other seeds. Writes as it goes and res
 """
 
 import argparse
+import gc
 import json
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -88,9 +90,9 @@ def draw(settings: SynthSettings, labels: CohortLabels, folder: Path, workers: i
     missing = [i for i in range(settings.slides) if not (folder / f"{name_of(i)}.atypia.npy").exists()]
     with (
         progress("drawing tiles", len(missing), "slides") as advance,
-        get_context("spawn").Pool(workers) as pool,
+        ProcessPoolExecutor(workers, get_context("spawn")) as pool,
     ):
-        for _ in pool.imap_unordered(partial(draw_tiles, settings, labels, folder), missing, 4):
+        for _ in pool.map(partial(draw_tiles, settings, labels, folder), missing, chunksize=4):
             advance(1)
 
 
@@ -122,6 +124,8 @@ def draw_tiles(settings: SynthSettings, labels: CohortLabels, folder: Path, inde
     bank.add(f"{name_of(index)}.{MARKED}", kept)
     bank.add(f"{name_of(index)}.{DRAWN}", pixels(others))
     np.save(folder / f"{name_of(index)}.atypia.npy", atypia[shown])
+    del renderer, pixels, scanned
+    gc.collect()  # a renderer's caches refer to itself
 
 
 def start(
