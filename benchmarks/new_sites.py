@@ -41,7 +41,8 @@ from aspirate.synth.settings import SynthSettings
 from aspirate.workflow.recipe import Recipe, load_recipe
 
 SIDE = 128
-MOST_TILES, DRAWN_TILES = 64, 16
+MOST_TILES = 64
+DRAWN_TILES, DRAWN_WHERE_SEEN = 16, 128
 SEEN_SITES = 2
 
 
@@ -79,9 +80,7 @@ def name_of(index: int) -> str:
 
 def entries(labels: CohortLabels, which: np.ndarray) -> list[SlideEntry]:
     return [
-        SlideEntry(
-            name_of(i), Path(name_of(i)), malignant=bool(labels.malignant[i]), bethesda=int(labels.bethesda[i])
-        )
+        SlideEntry(name_of(i), Path(name_of(i)), malignant=bool(labels.malignant[i]), bethesda=int(labels.bethesda[i]))
         for i in which.tolist()
     ]
 
@@ -92,8 +91,13 @@ def draw(settings: SynthSettings, labels: CohortLabels, folder: Path, workers: i
         progress("drawing tiles", len(missing), "slides") as advance,
         ProcessPoolExecutor(workers, get_context("spawn")) as pool,
     ):
-        for _ in pool.map(partial(draw_tiles, settings, labels, folder), missing, chunksize=4):
+        for _ in pool.map(partial(draw_slide, settings, labels, folder), missing, chunksize=4):
             advance(1)
+
+
+def draw_slide(settings: SynthSettings, labels: CohortLabels, folder: Path, index: int) -> None:
+    draw_tiles(settings, labels, folder, index)
+    gc.collect()  # a renderer's caches refer to itself
 
 
 def draw_tiles(settings: SynthSettings, labels: CohortLabels, folder: Path, index: int) -> None:
@@ -109,7 +113,8 @@ def draw_tiles(settings: SynthSettings, labels: CohortLabels, folder: Path, inde
     np.maximum.at(atypia, tiles, np.array([g.atypia for g in plan.groups])[owners])
     shown = np.flatnonzero(np.isfinite(atypia))
     shown = rng.permutation(shown)[:MOST_TILES]
-    others = rng.choice(np.flatnonzero(~np.isfinite(atypia)), DRAWN_TILES, replace=False)
+    drawn = DRAWN_WHERE_SEEN if labels.site[index] < SEEN_SITES else DRAWN_TILES
+    others = rng.choice(np.flatnonzero(~np.isfinite(atypia)), drawn, replace=False)
 
     def pixels(which: np.ndarray) -> np.ndarray:
         corners = grid.corners_px0()[which].tolist()
@@ -117,20 +122,17 @@ def draw_tiles(settings: SynthSettings, labels: CohortLabels, folder: Path, inde
 
     def scanned(tile: np.ndarray) -> np.ndarray:
         encoded = simplejpeg.encode_jpeg(tile, plan.appearance.jpeg_quality, colorsubsampling=plan.scanner.chroma)
-        return simplejpeg.decode_jpeg(encoded)
+        return np.asarray(simplejpeg.decode_jpeg(encoded))
 
     kept = pixels(shown)
     bank.add(f"{name_of(index)}.{KEPT}", kept)
-    bank.add(f"{name_of(index)}.{MARKED}", kept)
+    if labels.annotated[index]:
+        bank.add(f"{name_of(index)}.{MARKED}", kept)
     bank.add(f"{name_of(index)}.{DRAWN}", pixels(others))
     np.save(folder / f"{name_of(index)}.atypia.npy", atypia[shown])
-    del renderer, pixels, scanned
-    gc.collect()  # a renderer's caches refer to itself
 
 
-def start(
-    bank: TileBank, train: list[SlideEntry], held: list[SlideEntry], recipe: Recipe, folder: Path
-) -> TileNet:
+def start(bank: TileBank, train: list[SlideEntry], held: list[SlideEntry], recipe: Recipe, folder: Path) -> TileNet:
     """Stage 1, in short: tiles with groups against tiles without."""
     names = [e.slide_id for e in train], [e.slide_id for e in held]
     settings = recipe.informativeness.model_copy(update={"epochs": 1, "least_steps": 300})

@@ -1,10 +1,11 @@
 import numpy as np
 import torch
+from scipy.ndimage import convolve
 
-from aspirate.learning.augment import AugmentSettings, as_batch, augment, coloured, recoloured, turned
+from aspirate.learning.augment import AugmentSettings, as_batch, augment, coloured, recoloured, refocused, turned
 from aspirate.learning.loop import own_rows
 
-NOTHING = AugmentSettings(turn=False, strength=0, hue=0, light=0)
+NOTHING = AugmentSettings(turn=False, strength=0, hue=0, light=0, focus=0)
 
 
 def tiles(n: int = 8, side: int = 16) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
@@ -31,7 +32,7 @@ def test_no_change_asked_for_is_no_change() -> None:
 
 def test_identity_in_density_returns_every_byte() -> None:
     x = torch.arange(256, dtype=torch.uint8).repeat_interleave(3).view(1, 16, 16, 3)
-    assert torch.equal(recoloured(x, torch.eye(3)[None], torch.zeros(1, 1, 3)), x)
+    assert torch.equal(recoloured(x, torch.eye(3)[None], torch.zeros(1, 1, 3), torch.zeros(1, 1, 1)), x)
 
 
 def test_recolouring_against_the_formula() -> None:
@@ -42,9 +43,31 @@ def test_recolouring_against_the_formula() -> None:
     density = -np.log10((x.astype(float) + 1) / 256)
     changed = np.einsum("nhwc,ncd->nhwd", density, mixing) + shift[:, None]
     expected = np.clip(np.floor(256 * 10.0**-changed - 1 + 0.5), 0, 255)
-    found = recoloured(torch.from_numpy(x), torch.from_numpy(mixing).float(), torch.from_numpy(shift).float())
+    change = torch.from_numpy(mixing).float(), torch.from_numpy(shift).float()
+    found = recoloured(torch.from_numpy(x), *change, torch.zeros(3, 1, 1))
     assert np.abs(found.numpy() - expected).max() <= 1, "rounding at most"
     assert (found.numpy() == expected).mean() > 0.99
+
+
+def test_focus_against_the_formula() -> None:
+    """I + k·(mean of the four neighbours − I), mirrored at the edges, each colour by itself."""
+    x = np.random.default_rng(3).uniform(0, 255, (3, 16, 16, 3))
+    k = np.array([-0.7, 0.0, 0.9])
+    cross = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]) / 4
+    around = np.stack([[convolve(tile[..., c], cross, mode="mirror") for c in range(3)] for tile in x])
+    expected = x + k[:, None, None, None] * (around.transpose(0, 2, 3, 1) - x)
+    rows = torch.from_numpy(x).float().reshape(3, 16, 48)
+    found = refocused(rows, torch.from_numpy(k).float().view(3, 1, 1))
+    np.testing.assert_allclose(found.reshape(3, 16, 16, 3).numpy(), expected, rtol=1e-4, atol=1e-3)
+
+
+def test_a_tile_with_its_own_focus_is_refocused_in_its_batch() -> None:
+    x, still = torch.from_numpy(tiles(2)), (torch.eye(3).expand(2, 3, 3), torch.zeros(2, 1, 3))
+    found = recoloured(x, *still, torch.tensor([0.0, 0.5]).view(2, 1, 1))
+    assert torch.equal(found[0], x[0])
+    blurred = refocused(x[1].float().reshape(1, 16, 48), torch.full((1, 1, 1), 0.5)).reshape(16, 16, 3)
+    assert (found[1].float() - blurred).abs().max() <= 0.51
+    assert found[1].float().std() < x[1].float().std()
 
 
 def test_same_generator_same_tiles_and_each_tile_its_own_change() -> None:

@@ -87,8 +87,10 @@ def test_it_is_plain_sgd(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("die_at", [0, 7, 10, 23, 39])
-@pytest.mark.parametrize("rule", [{}, {"optimiser": "adamw", "schedule": "cosine"}], ids=["sgd", "adamw"])
-def test_a_killed_run_goes_on_to_the_same_weights(tmp_path: Path, die_at: int, rule: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "rule", [{}, {"optimiser": "adamw", "schedule": "cosine"}, {"average": 0.5}], ids=["sgd", "adamw", "mean"]
+)
+def test_a_killed_run_goes_on_to_the_same_weights(tmp_path: Path, die_at: int, rule: dict[str, object]) -> None:
     whole = LineLearner()
     history = fit(whole, plan(save_every_s=0, **rule), tmp_path / "whole", CPU)
     killed = LineLearner(die_at=die_at)
@@ -97,6 +99,29 @@ def test_a_killed_run_goes_on_to_the_same_weights(tmp_path: Path, die_at: int, r
     again = LineLearner()
     assert fit(again, plan(save_every_s=0, **rule), tmp_path / "killed", CPU) == history
     assert weights(again.module) == weights(whole.module)
+
+
+def test_weights_are_judged_and_kept_as_their_running_mean(tmp_path: Path) -> None:
+    """Against the mean by hand: plain until the memory of one epoch is full, then each step counts a tenth."""
+    expected: dict[str, Tensor] = {}
+    for step in range(1, 41):
+        newest = max(1 / step, 1 / 10)
+        for name, tensor in plain_sgd(step, 0.02, 0.9, 1e-7).state_dict().items():
+            old = expected.get(name, torch.zeros(()))
+            expected[name] = (1 - newest) * old + newest * tensor.double()
+    learner, judged = LineLearner(), []
+
+    def judge(_module: nn.Module) -> Mapping[str, float]:
+        judged.append(weights(learner.module))
+        return {"judged": float(len(judged))}
+
+    learner.validate = judge  # type: ignore[method-assign, assignment]
+    fit(learner, plan(average=1.0), tmp_path, CPU)
+    assert judged[-1] == weights(learner.module)
+    for name, tensor in learner.module.state_dict().items():
+        if tensor.is_floating_point():
+            torch.testing.assert_close(tensor.double(), expected[name], rtol=1e-4, atol=1e-5)
+    assert int(learner.module[1].num_batches_tracked) == 40  # type: ignore[arg-type]
 
 
 class PictureLearner(LineLearner):

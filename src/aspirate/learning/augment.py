@@ -5,7 +5,8 @@ Colour is changed in optical density, D = −log₁₀(I / I₀), where stain ad
     D′ = a · D · M + b,     a ≈ 1 the stain's strength, M ≈ identity its hue and the scanner's colours, b ≈ 0
                             brightness and tint of the light,
 
-one (a, M, b) per tile. Published work found this to be the remedy for a change of scanner.
+one (a, M, b) per tile. Published work found this to be the remedy for a change of scanner. Scanners differ in sharpness
+too: I′ = I + k·(Ī − I), Ī the mean of the four neighbours, blurs for k > 0 and sharpens for k < 0, one k ≈ 0 per tile.
 """
 
 from math import gcd
@@ -37,12 +38,12 @@ class AugmentSettings(Settings):
     """Spread of each entry of M − 1."""
     light: float = 0.03
     """Spread of b, in optical density."""
-    focus: float = 0.0
-    """Spread of k in I + k·(blurred I − I): scanners differ in sharpness as they do in colour."""
+    focus: float = 0.4
+    """Spread of k, which is kept within −1 … 1."""
 
 
 class Tinted(NamedTuple):
-    """Tiles whose colours are still to be changed. That is most of the work, and is left to where the net is: to a GPU,
+    """Tiles whose colours and sharpness are still to be changed. That is most of the work, and is left to where the net is: to a GPU,
     or to all cores at once, while the thread that draws batches has one."""
 
     pixels: Tensor
@@ -95,7 +96,7 @@ def shifted(patches: NDArray[np.uint8], side_px: int, rng: np.random.Generator) 
 
 
 def recoloured(pixels: Tensor, mixing: Tensor, shift: Tensor, focus: Tensor) -> Tensor:
-    """(N, side, side, 3) bytes → the same, with D′ = D · mixing (N, 3, 3) + shift (N, 1, 3).
+    """(N, side, side, 3) bytes → the same, with D′ = D · mixing (N, 3, 3) + shift (N, 1, 3), and then k = focus (N, 1, 1).
 
     In powers of two: I′ = 256 · 10^−D′ = 2^(log₂(I/256) · mixing − log₂10 · shift + 8).
     """
@@ -117,17 +118,21 @@ def recoloured(pixels: Tensor, mixing: Tensor, shift: Tensor, focus: Tensor) -> 
 
 
 def refocused(rows: Tensor, focus: Tensor) -> Tensor:
-    """(N, side, 3·side) floats, with k (N, 1, 1)."""
-    blurred = rows.clone()
-    blurred[:, 1:-1] = rows[:, 1:-1] * 0.5 + (rows[:, :-2] + rows[:, 2:]) * 0.25
-    both = blurred.clone()
-    both[:, :, 3:-3] = blurred[:, :, 3:-3] * 0.5 + (blurred[:, :, :-6] + blurred[:, :, 6:]) * 0.25
-    return torch.lerp(rows, both, focus)
+    """(N, side, 3·side) floats → I + k·(mean of the four neighbours − I), k (N, 1, 1); edges are mirrored."""
+    around = torch.empty_like(rows)
+    torch.add(rows[:, :-2], rows[:, 2:], out=around[:, 1:-1])
+    around[:, 0], around[:, -1] = 2 * rows[:, 1], 2 * rows[:, -2]
+    around[:, :, 3:-3] += rows[:, :, :-6]
+    around[:, :, 3:-3] += rows[:, :, 6:]
+    around[:, :, :3] += 2 * rows[:, :, 3:6]
+    around[:, :, -3:] += 2 * rows[:, :, -6:-3]
+    return rows.lerp_(around.mul_(0.25), focus)
 
 
 def _draw(n: int, settings: AugmentSettings, rng: np.random.Generator) -> tuple[Tensor, Tensor, Tensor]:
     strength = np.exp(rng.normal(0, settings.strength, (n, 1, 1)))
     mixing = np.eye(3) + rng.normal(0, settings.hue, (n, 3, 3))
     shift = rng.normal(0, settings.light, (n, 1, 3))
-    focus = rng.normal(0, settings.focus, (n, 1, 1)).clip(-1, 1) if settings.focus else np.zeros((n, 1, 1))
-    return tuple(torch.from_numpy(x.astype(np.float32)) for x in (strength * mixing, shift, focus))
+    focus = rng.normal(0, settings.focus, (n, 1, 1)).clip(-1, 1)
+    changes = [torch.from_numpy(each.astype(np.float32)) for each in (strength * mixing, shift, focus)]
+    return changes[0], changes[1], changes[2]

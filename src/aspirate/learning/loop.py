@@ -1,7 +1,7 @@
 """The one training loop: trainings differ in what they learn, from which batches, and how they are judged.
 
-All that is needed to go on after a kill is in one file: the step, the weights, the optimiser's memory, the
-best weights so far and the history. A batch is a function of its step alone, so a resumed run sees the same
+All that is needed to go on after a kill is in one file: the step, the weights, their running mean, the optimiser's
+memory, the best weights so far and the history. A batch is a function of its step alone, so a resumed run sees the same
 batches and, on the same device with the same number of threads, ends with the same weights.
 
 Several processes, one device each, make one training: every one takes its rows of each batch, gradients are averaged,
@@ -12,8 +12,8 @@ process alone.
 
 import logging
 import time
-from collections.abc import Callable, Mapping
-from copy import deepcopy
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -87,6 +87,8 @@ class State:
     """Of the epoch under way."""
     history: list[dict[str, float]] = field(default_factory=list)
     best: dict[str, Tensor] = field(default_factory=dict)
+    mean: dict[str, Tensor] = field(default_factory=dict)
+    """Of the weights of the steps so far; empty where they are taken as they are."""
 
     def judged(self, smooth: int) -> list[float]:
         """Of each epoch, the mean figure of itself and those just before it."""
@@ -128,8 +130,7 @@ def _fit(
     inner = learner.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimiser = plan.moves(inner.parameters(), fused=compute.accelerator in ("cpu", "cuda"))
     module, wrapped = fabric.setup(inner, optimiser)
-    kept = deepcopy(inner) if plan.average else inner
-    state = _resume(folder, inner, kept, optimiser, plan)
+    state = _resume(folder, inner, optimiser, plan)
 
     def batch_of(step: int) -> Any:
         return own_rows(learner.batch(step), fabric.global_rank, fabric.world_size)
@@ -148,17 +149,18 @@ def _fit(
             wrapped.step()
             wrapped.zero_grad(set_to_none=True)
             state.step += 1
-            if kept is not inner:
-                _follow(kept, inner, plan.newest(state.step))
+            if plan.average:
+                _follow(state.mean, inner, plan.newest(state.step))
             state.losses.append(float(cast(Tensor, fabric.all_reduce(loss.detach()))))
             watch(state.step, state.losses[-1])
 
             epoch_ends = state.step % plan.steps_per_epoch == 0
             if epoch_ends:
-                figures = evaluate(learner, kept) if fabric.is_global_zero else {}
-                _end_epoch(fabric.broadcast(figures), kept, state, plan)
+                with _weights(inner, state.mean):
+                    figures = evaluate(learner, inner) if fabric.is_global_zero else {}
+                    _end_epoch(fabric.broadcast(figures), inner, state, plan)
             if fabric.is_global_zero and (epoch_ends or time.monotonic() - saved > plan.save_every_s):
-                _save(folder, inner, kept, optimiser, state, plan)
+                _save(folder, inner, optimiser, state, plan)
                 saved = time.monotonic()
             if epoch_ends and state.finished(plan):
                 break
@@ -196,19 +198,30 @@ def evaluate(learner: Learner, module: nn.Module) -> dict[str, float]:
 
 
 @torch.no_grad()
-def _follow(mean: nn.Module, module: nn.Module, newest: float) -> None:
-    """One step of the running mean; counts are taken as they are."""
-    pairs = list(zip(mean.state_dict().values(), module.state_dict().values(), strict=True))
-    numbers = [(a, b) for a, b in pairs if a.is_floating_point()]
-    torch._foreach_lerp_([a for a, _ in numbers], [b for _, b in numbers], newest)
-    for a, b in pairs:
-        if not a.is_floating_point():
-            a.copy_(b)
+def _follow(mean: dict[str, Tensor], module: nn.Module, newest: float) -> None:
+    """One step of the running mean of all that is a number; counts are taken as they are."""
+    now = module.state_dict()
+    if not mean:
+        mean.update({name: tensor.clone() for name, tensor in now.items()})
+    numbers = [name for name in now if now[name].is_floating_point()]
+    torch._foreach_lerp_([mean[name] for name in numbers], [now[name] for name in numbers], newest)
+    for name in now.keys() - set(numbers):
+        mean[name].copy_(now[name])
 
 
-def _save(
-    folder: Path, module: nn.Module, kept: nn.Module, optimiser: torch.optim.Optimizer, state: State, plan: FitPlan
-) -> None:
+@contextmanager
+def _weights(module: nn.Module, others: Mapping[str, Tensor]) -> Iterator[None]:
+    """The module with other weights, where there are any, and then again with its own."""
+    if not others:
+        yield
+        return
+    own = {name: tensor.clone() for name, tensor in module.state_dict().items()}
+    module.load_state_dict(others)
+    yield
+    module.load_state_dict(own)
+
+
+def _save(folder: Path, module: nn.Module, optimiser: torch.optim.Optimizer, state: State, plan: FitPlan) -> None:
     memory = {
         f"{i}.{name}": tensor
         for i, parameter in enumerate(module.parameters())
@@ -218,7 +231,7 @@ def _save(
         **prefixed("module", module.state_dict()),
         **prefixed("optimiser", memory),
         **prefixed("best", state.best),
-        **(prefixed("kept", kept.state_dict()) if kept is not module else {}),
+        **prefixed("mean", state.mean),
     }
     note = {
         "plan": plan.fingerprint(),
@@ -229,9 +242,7 @@ def _save(
     save_tensors(folder / CHECKPOINT_FILE, tensors, note)
 
 
-def _resume(
-    folder: Path, module: nn.Module, kept: nn.Module, optimiser: torch.optim.Optimizer, plan: FitPlan
-) -> State:
+def _resume(folder: Path, module: nn.Module, optimiser: torch.optim.Optimizer, plan: FitPlan) -> State:
     path = folder / CHECKPOINT_FILE
     if not path.exists():
         return State()
@@ -241,8 +252,6 @@ def _resume(
             f"{path}: belongs to a training with other settings; choose another folder, or remove this one"
         )
     module.load_state_dict(without_prefix("module", tensors))
-    if kept is not module:
-        kept.load_state_dict(without_prefix("kept", tensors))
     parameters = list(module.parameters())
     for key, tensor in without_prefix("optimiser", tensors).items():
         number, name = key.split(".")
@@ -250,4 +259,5 @@ def _resume(
         # in the parameter's own order of axes: the fused step walks through both as they lie in memory
         of_same_shape = tensor.shape == parameter.shape
         optimiser.state[parameter][name] = torch.empty_like(parameter).copy_(tensor) if of_same_shape else tensor
-    return State(note["step"], note["losses"], note["history"], without_prefix("best", tensors))
+    best, mean = (without_prefix(kind, tensors) for kind in ("best", "mean"))
+    return State(note["step"], note["losses"], note["history"], best, mean)

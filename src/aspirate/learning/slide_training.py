@@ -20,7 +20,7 @@ class SlideTraining(Pace):
     """An epoch shows on average so many tiles of each slide."""
     smooth: int = Field(3, ge=1)
     """The best epoch is the one that ends the best run of so many: a few dozen slides judge a single one by chance."""
-    average: float = Field(0.0, ge=0)
+    average: float = Field(1.0, ge=0)
     """Weights are judged and kept as their running mean over about so many epochs; 0 takes them as they are."""
     augment: AugmentSettings = AugmentSettings()
 

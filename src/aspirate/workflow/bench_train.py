@@ -147,6 +147,7 @@ def _seconds_of_ours(learner: MalignancyLearner, compute: Compute, steps: int) -
         epochs=1,
         steps_per_epoch=10**9,
         save_every_s=float("inf"),
+        average=settings.average,
         **settings.pace(),
     )
     ends: list[float] = []
