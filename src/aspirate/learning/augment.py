@@ -43,8 +43,8 @@ class AugmentSettings(Settings):
 
 
 class Tinted(NamedTuple):
-    """Tiles whose colours and sharpness are still to be changed. That is most of the work, and is left to where the net is: to a GPU,
-    or to all cores at once, while the thread that draws batches has one."""
+    """Tiles whose colours and sharpness are still to be changed. That is most of the work, and is left to where the net
+    is: to a GPU, or to all cores at once, while the thread that draws batches has one."""
 
     pixels: Tensor
     """(N, side, side, 3) bytes."""
@@ -96,7 +96,7 @@ def shifted(patches: NDArray[np.uint8], side_px: int, rng: np.random.Generator) 
 
 
 def recoloured(pixels: Tensor, mixing: Tensor, shift: Tensor, focus: Tensor) -> Tensor:
-    """(N, side, side, 3) bytes → the same, with D′ = D · mixing (N, 3, 3) + shift (N, 1, 3), and then k = focus (N, 1, 1).
+    """(N, side, side, 3) bytes → the same, with D′ = D · mixing (N, 3, 3) + shift (N, 1, 3), and k = focus (N, 1, 1).
 
     In powers of two: I′ = 256 · 10^−D′ = 2^(log₂(I/256) · mixing − log₂10 · shift + 8).
     """
