@@ -8,7 +8,7 @@ from torch import nn
 from aspirate.core.errors import ConfigError
 from aspirate.engines.engine import Engine
 from aspirate.engines.machine import PRECISIONS, this_machine
-from aspirate.engines.room import Room
+from aspirate.engines.turns import Turns
 from aspirate.engines.torch_engine import TorchEngine
 from aspirate.nn.quantised import Range
 
@@ -41,14 +41,14 @@ def engine_for(
     batch: int | None = None,
     ranges: Sequence[Range] | None = None,
     fingerprint: str | None = None,
-    room: Room | None = None,
+    turns: Turns | None = None,
 ) -> Engine:
     """`batch` is how many at once, where they are larger than tiles; `ranges` are what int8 needs; engines that share
-    a `room` take turns in memory where they are large."""
+    `turns` are not in memory at once where they are large."""
     name = candidates(choice)[0]
     if name == "torch":
         device = "cuda" if torch.cuda.is_available() else None
         return TorchEngine(net, device, batch=batch)
     from aspirate.engines.openvino_engine import OpenVinoEngine
 
-    return OpenVinoEngine(net, name.removeprefix("openvino-"), ranges, batch, fingerprint, room)
+    return OpenVinoEngine(net, name.removeprefix("openvino-"), ranges, batch, fingerprint, turns)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from aspirate.engines.cache import cpu, fingerprint, keep_bytes, kept_bytes
 from aspirate.engines.machine import ISA_VARIABLE, this_machine
-from aspirate.engines.room import Room
+from aspirate.engines.turns import Turns
 from aspirate.nn.fingerprint import tensors_sha256
 from aspirate.nn.folding import folded
 from aspirate.nn.quantised import Range, quantised
@@ -39,16 +39,16 @@ class OpenVinoEngine:
         ranges: Sequence[Range] | None = None,
         batch: int | None = None,
         fingerprint: str | None = None,
-        room: Room | None = None,
+        turns: Turns | None = None,
     ) -> None:
-        """`ranges` for int8; `fingerprint` of the weights, where they need not be read if the net is compiled; `room`
-        to share with other nets, its own where there is none."""
+        """`ranges` for int8; `fingerprint` of the weights, where they need not be read if the net is compiled; `turns`
+        to take with other nets, its own where there are none."""
         if precision == "int8" and ranges is None:
             raise ValueError("int8 needs the ranges of what comes into each layer")
         self.name = f"openvino-{precision}"
         self.net, self.precision, self.ranges = net, precision, ranges
         self.batch, self.fingerprint = batch or BATCH, fingerprint or tensors_sha256(net.state_dict())
-        self.room = room or Room()
+        self.turns = turns or Turns()
         self.weight_bytes = sum(each.numel() for each in net.parameters()) * (1 if precision == "int8" else 4)
         self._requests: dict[tuple[int, ...], Any] = {}
 
@@ -66,7 +66,7 @@ class OpenVinoEngine:
             return np.empty((0, 1), np.float32)
         shape = (self.batch, *tiles.shape[1:])
         if shape not in self._requests:
-            self.room.enter(self)
+            self.turns.take(self)
             self._requests[shape] = self._compiled(shape).create_infer_request()
         request, found = self._requests[shape], []
         filled = np.zeros(shape, np.uint8)

@@ -8,7 +8,7 @@ from aspirate.core.errors import AspirateError, ConfigError
 from aspirate.engines.choice import candidates, engine_for
 from aspirate.engines.engine import Engine
 from aspirate.engines.machine import this_machine
-from aspirate.engines.room import Room
+from aspirate.engines.turns import Turns
 from aspirate.stages.scout import CELLS_AT_ONCE
 from aspirate.workflow.admission import Admission
 from aspirate.workflow.bundle import NETS, SCOUT, TOLERANCE, Bundle
@@ -41,14 +41,14 @@ def scorers_for(bundle: Bundle, asked: str = "auto") -> Scorers:
         admission = admissions.get(precision)
         if precision == "int8" and not (admission and admission.ranges):
             raise ConfigError(f"engine={name}: this bundle was made without it; train or bundle it again, or use auto")
-        room = Room()
+        turns = Turns()
         engines = {
             net: engine_for(
                 bundle.nets[net],
                 name,
                 ranges=admission.ranges.get(net) if admission else None,
                 fingerprint=bundle.fingerprints[net],
-                room=room,
+                turns=turns,
             )
             for net in NETS
         }

@@ -6,23 +6,23 @@ TOGETHER_BYTES = 512 << 20
 """Weights that may be held at once. An engine holds them twice, as they were read and as they are packed for use."""
 
 
-class Guest(Protocol):
+class Large(Protocol):
     weight_bytes: int
 
     def put_away(self) -> None:
         """Free the memory; what was put away comes from disk again when there are tiles to score."""
 
 
-class Room:
+class Turns:
     """Compiled nets that were taken up, in this order."""
 
     def __init__(self, limit_bytes: int = TOGETHER_BYTES) -> None:
         self.limit_bytes = limit_bytes
-        self._guests: list[Guest] = []
+        self._up: list[Large] = []
 
-    def enter(self, guest: Guest) -> None:
-        """As many others as need be are put away, those first that came first."""
-        others = [other for other in self._guests if other is not guest]
-        while others and guest.weight_bytes + sum(other.weight_bytes for other in others) > self.limit_bytes:
+    def take(self, engine: Large) -> None:
+        """As many others as need be are put away, those first that were taken up first."""
+        others = [other for other in self._up if other is not engine]
+        while others and engine.weight_bytes + sum(other.weight_bytes for other in others) > self.limit_bytes:
             others.pop(0).put_away()
-        self._guests = [*others, guest]
+        self._up = [*others, engine]
