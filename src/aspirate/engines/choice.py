@@ -8,8 +8,8 @@ from torch import nn
 from aspirate.core.errors import ConfigError
 from aspirate.engines.engine import Engine
 from aspirate.engines.machine import PRECISIONS, this_machine
-from aspirate.engines.turns import Turns
 from aspirate.engines.torch_engine import TorchEngine
+from aspirate.engines.turns import Turns
 from aspirate.nn.quantised import Range
 
 CHOICES = ("auto", "torch", "openvino", *(f"openvino-{precision}" for precision in PRECISIONS))
