@@ -103,7 +103,7 @@ def shifted(patches: NDArray[np.uint8], side_px: int, rng: np.random.Generator) 
 
 
 def recoloured(pixels: Tensor, mixing: Tensor, shift: Tensor, focus: Tensor) -> Tensor:
-    """(N, side, side, 3 or 4) bytes → (N, side, side, 3), D′ = D · mixing (N, 3, 3) + shift (N, 1, 3), k = focus (N, 1, 1).
+    """(N, side, side, 3 or 4) bytes → (N, side, side, 3): D′ = D · mixing (N, 3, 3) + shift (N, 1, 3); focus (N, 1, 1).
 
     In powers of two: I′ = 256 · 10^−D′ = 2^(log₂(I/256) · mixing − log₂10 · shift + 8).
     """
