@@ -18,7 +18,7 @@ from aspirate.stages.bags import BagLearner, BagSettings
 
 CPU = Compute("cpu", 1, bf16=False)
 SIDE = 16
-PLAIN = AugmentSettings(turn=False, strength=0, hue=0, light=0)
+PLAIN = AugmentSettings(turn=False, strength=0, hue=0, light=0, focus=0)
 COUNTS = [1, 5, 40, 20]
 ENTRIES = [
     SlideEntry("s0", Path("x"), malignant=True, bethesda=6),

@@ -17,7 +17,7 @@ from aspirate.nn.pooling import STEEPNESS, NoisyAndPool
 from aspirate.slides.shelf import Shelf
 from aspirate.stages.crops import CropLearner, CropSettings
 
-PLAIN = AugmentSettings(turn=False, strength=0, hue=0, light=0)
+PLAIN = AugmentSettings(turn=False, strength=0, hue=0, light=0, focus=0)
 SIDE = 32
 SIZE = (96, 160)
 """Height and width of a slide: 3 × 5 crops."""

@@ -31,7 +31,7 @@ from aspirate.stages.selection import SelectionSettings, confident_from, select
 
 CPU = Compute("cpu", 1, bf16=False)
 SIDE, MPP = 32, 0.25
-PLAIN = AugmentSettings(turn=False, strength=0, hue=0, light=0)
+PLAIN = AugmentSettings(turn=False, strength=0, hue=0, light=0, focus=0)
 GROUP, BLOOD = (90, 60, 150), (220, 120, 110)
 
 

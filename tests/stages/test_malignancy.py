@@ -25,7 +25,7 @@ from aspirate.stages.malignancy import (
 
 CPU = Compute("cpu", 1, bf16=False)
 SIDE = 32
-PLAIN = AugmentSettings(turn=False, strength=0, hue=0, light=0)
+PLAIN = AugmentSettings(turn=False, strength=0, hue=0, light=0, focus=0)
 LABEL_SETS = ("Y", "S", "V", "YS", "YV", "SV", "YSV")
 
 

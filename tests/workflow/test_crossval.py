@@ -275,7 +275,7 @@ def marked_cohort(folder: Path) -> Path:
 def test_a_mark_that_tells_patients_apart_does_not_transfer(tmp_path: Path) -> None:
     """Memory is worth much where other slides of a patient were trained on, and nothing where they never are."""
     cohort = marked_cohort(tmp_path / "c")
-    plain = {"strength": 0, "hue": 0, "light": 0}
+    plain = {"strength": 0, "hue": 0, "light": 0, "focus": 0}
     strong = recipe(malignancy__learning_rate=0.003, malignancy__tiles_per_slide=100, malignancy__augment=plain)
     found = {}
     for patients in ("together", "torn"):
