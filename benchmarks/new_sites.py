@@ -7,8 +7,8 @@ A whole cohort has one site that was not trained on, too few to tell a remedy fr
 some without are drawn, which is fast, so there can be ten such sites: two sites train, all others test. Nothing here is
 a test set of `method.py`, whose cohorts have other seeds. Writes as it goes and resumes.
 
-Stage 1: AUC of tiles with groups against tiles without; recall and false alarms at the level that keeps 95 % of held
-marked tiles; false alarms where 95 % of a site's own tiles with groups are found.
+Stage 1: AUC of tiles with groups against tiles without; recall and false alarms from where on a tile counts
+as confidently informative; false alarms where 95 % of a site's own tiles with groups are found.
 Stage 2, on true tiles: AUC of slides beside the oracle's, and rank correlation of g with a tile's true atypia.
 """
 
@@ -39,6 +39,7 @@ from aspirate.slides.tile_labels import tiles_met
 from aspirate.stages.informativeness import (
     DRAWN,
     MARKED,
+    OWNERS,
     Informativeness,
     InformativenessLearner,
     InformativenessSettings,
@@ -91,7 +92,7 @@ class Trial:
 
     def stage_1(self, run: str) -> dict[str, Figures]:
         found = self._informativeness(run, self.recipe.informativeness)
-        engine, level = engine_for(found.net), float(logit(confident_from(found.held, RECALL)))
+        engine, level = engine_for(found.net), float(logit(confident_from(found.held, self.recipe.selection.recall)))
         shown = {i: engine.score(self.bank.stack(f"{name_of(i)}.{KEPT}")) for i in self._judged()}
         others = {i: engine.score(self.bank.stack(f"{name_of(i)}.{DRAWN}")) for i in self._judged()}
 
@@ -200,6 +201,8 @@ def draw_tiles(settings: SynthSettings, labels: CohortLabels, folder: Path, inde
     kept = pixels(shown)
     bank.add(f"{name_of(index)}.{KEPT}", kept)
     if labels.annotated[index]:
+        first_owner = owners[np.array([np.flatnonzero(tiles == tile)[0] for tile in shown])]
+        bank.add(f"{name_of(index)}.{OWNERS}", first_owner)
         bank.add(f"{name_of(index)}.{MARKED}", kept)
     bank.add(f"{name_of(index)}.{DRAWN}", pixels(others))
     np.save(folder / f"{name_of(index)}.atypia.npy", atypia[shown])

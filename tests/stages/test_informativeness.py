@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from sklearn.metrics import roc_auc_score
 
+from aspirate.core.errors import AspirateError
 from aspirate.core.geometry import Size, TileGrid
 from aspirate.core.labels import Abnormality
 from aspirate.core.records import Annotation
@@ -72,8 +73,8 @@ def test_marked_tiles_by_brute_force() -> None:
         Annotation(shapely.Point(639, 479), None),
         Annotation(shapely.Point(700, 100), Abnormality.NORMAL),  # beside the slide
     ]
-    expected = []
-    for mark in marks:
+    expected, owners = [], []
+    for number, mark in enumerate(marks):
         grade = -1 if mark.abnormality is None else int(mark.abnormality)
         for x, y in grid.corners_px0().tolist():
             shape = mark.geometry_px0
@@ -81,11 +82,13 @@ def test_marked_tiles_by_brute_force() -> None:
             holds = x <= shape.centroid.x < x + SIDE and y <= shape.centroid.y < y + SIDE
             if middle.intersection(shape).area > 0 if shape.area else holds:
                 expected.append((x, y, grade))
+                owners.append(number)
     expected += [(84, 34, 2), (229, 209, 0), (623, 463, -1)]  # centred, rounded to whole pixels
     found = marked_tiles(grid, marks)
     rows = [(x, y, g) for (x, y), g in zip(found.corners_px0.tolist(), found.grades.tolist(), strict=True)]
     assert rows == expected
     assert len(expected) == 1 + 6 + 1 + 3
+    assert found.owners.tolist() == [*owners, -1, -1, -1]
 
 
 def test_no_marks_are_no_tiles() -> None:
@@ -142,6 +145,7 @@ def coded(tmp_path: Path) -> TileBank:
                 if kind == "marked":  # columns and rows can be told: where a crop comes from
                     tiles[:, 0, :, 0], tiles[:, 0, :, 1] = np.arange(side) + 100, 255
                 bank.add(f"s{slide}.{kind}", tiles)
+        bank.add(f"s{slide}.owners", np.arange(marked))
     return bank
 
 
@@ -218,6 +222,21 @@ def test_held_out_tiles_are_shown_as_they_will_be_scored(coded: TileBank) -> Non
     np.testing.assert_array_equal(shown[6:], coded.stack("s2.drawn"))
     assert figures["judged"] == figures["mean_positive"] == pytest.approx(1 / (1 + np.exp(-1)))
     assert figures["auc"] == 1.0
+
+
+def test_an_annotation_is_held_by_its_best_tile_of_the_grid(coded: TileBank) -> None:
+    """Of six tiles two mark the first annotation, three the third, none the second; the last lies beside the grid."""
+    coded.add("s2.owners", np.array([0, 2, 2, 0, 2, -1]))
+
+    class Row(torch.nn.Module):
+        def forward(self, tiles: torch.Tensor) -> torch.Tensor:
+            return torch.tensor([5.0, 1.0, 7.0, 2.0, 4.0, 9.0])[tiles[:, 1, 8, :1].long()]
+
+    learner = coded_learner(coded)
+    np.testing.assert_array_equal(learner.held_annotations(Row()), [5.0, 7.0])
+    coded.add("s2.owners", np.full(6, -1))
+    with pytest.raises(AspirateError, match="no annotation lies within a slide to validate on"):
+        learner.held_annotations(Row())
 
 
 def test_an_epoch_shows_every_mark_once_but_is_never_too_short(coded: TileBank) -> None:

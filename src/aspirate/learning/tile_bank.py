@@ -38,7 +38,8 @@ class TileBank:
     def has(self, name: str) -> bool:
         return self.path(name).exists()
 
-    def add(self, name: str, tiles: NDArray[np.uint8]) -> None:
+    def add(self, name: str, tiles: NDArray[np.uint8] | NDArray[np.int64]) -> None:
+        """Tiles, or numbers that go with them."""
         with atomic_path(self.folder / f"{name}.npy") as part, part.open("wb") as file:
             np.save(file, tiles)
         self._open.cache_clear()  # of what was there before

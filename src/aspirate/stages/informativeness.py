@@ -33,8 +33,9 @@ from aspirate.nn.tile_net import TileNet, seeded
 from aspirate.slides.slide import Slide
 from aspirate.slides.tile_labels import tiles_met
 
-MARKED, DRAWN = "marked", "drawn"
-"""Stacks of tiles a slide gives: those someone marked, and those drawn at random."""
+MARKED, DRAWN, OWNERS = "marked", "drawn", "owners"
+"""What a slide gives: tiles someone marked, tiles drawn at random, and whose annotation marks each of the first."""
+NOBODY = -1
 
 
 class InformativenessSettings(Pace):
@@ -63,6 +64,8 @@ class MarkedTiles:
 
     corners_px0: NDArray[np.int64]
     grades: NDArray[np.int8]
+    owners: NDArray[np.int64]
+    """Which annotation labels this tile of the grid; −1 for tiles beside the grid, centred on an annotation."""
 
 
 def marked_tiles(grid: TileGrid, annotations: Sequence[Annotation]) -> MarkedTiles:
@@ -73,7 +76,9 @@ def marked_tiles(grid: TileGrid, annotations: Sequence[Annotation]) -> MarkedTil
     inside = ((centres >= 0) & (centres < [grid.size_px0.width, grid.size_px0.height])).all(axis=1)
     centred = np.round(centres[inside] - grid.side_px0 / 2).astype(np.int64)
     return MarkedTiles(
-        np.concatenate([grid.corners_px0()[tiles], centred]), np.concatenate([grades[owners], grades[inside]])
+        np.concatenate([grid.corners_px0()[tiles], centred]),
+        np.concatenate([grades[owners], grades[inside]]),
+        np.concatenate([owners, np.full(len(centred), NOBODY)]),
     )
 
 
@@ -101,6 +106,7 @@ def collect(
             grid.side_px0 + 2 * margin_px0,
             grid.side_px + 2 * settings.shift_px,
         )
+        bank.add(f"{slide.name}.{OWNERS}", marked.owners)
         bank.add(f"{slide.name}.{MARKED}", patches)
 
 
@@ -156,6 +162,21 @@ class InformativenessLearner:
         scores = [engine.score(self._centre(self.bank.stack(name))) for name in names if self.bank.has(name)]
         return np.concatenate(scores) if scores else np.empty(0, np.float32)
 
+    def held_annotations(self, module: nn.Module) -> NDArray[np.float32]:
+        """Of each annotation on slides not trained on, the score of its best tile of the grid."""
+        engine, found = TorchEngine(module), []
+        for name in self.held:
+            if self.bank.has(f"{name}.{MARKED}"):
+                owners = np.asarray(self.bank.stack(f"{name}.{OWNERS}"))
+                of_grid = owners != NOBODY
+                best = np.full(owners.max(initial=NOBODY) + 1, -np.inf, np.float32)
+                scores = engine.score(self._centre(self.bank.stack(f"{name}.{MARKED}")[of_grid]))
+                np.maximum.at(best, owners[of_grid], scores)
+                found.append(best[np.isfinite(best)])  # an annotation beyond the slide has no tile
+        if not sum(map(len, found)):
+            raise AspirateError("stage 1: no annotation lies within a slide to validate on; annotate more slides")
+        return np.concatenate(found)
+
     def validate(self, module: nn.Module) -> Mapping[str, float]:
         marked, drawn = self.held_scores(module, MARKED), self.held_scores(module, DRAWN)
         mean = float(sigmoid(marked).mean())
@@ -173,7 +194,7 @@ class Informativeness:
 
     net: TileNet
     held: NDArray[np.float64]
-    """Probabilities of marked tiles of slides not trained on."""
+    """Probabilities of the best tile of each annotation of slides not trained on."""
     history: list[dict[str, float]]
 
     @property
@@ -193,7 +214,7 @@ def train_informativeness(
         **settings.pace(),
     )
     history = fit(learner, plan, folder, compute, watch)
-    held = sigmoid(learner.held_scores(learner.module, MARKED))
+    held = sigmoid(learner.held_annotations(learner.module))
     return Informativeness(learner.module, held, history)
 
 

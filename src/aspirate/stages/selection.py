@@ -23,16 +23,20 @@ class SelectionSettings(Settings):
     """M̃, the most that are kept."""
     least: int = Field(6, ge=1)
     """The fewest that are kept, however little they look like follicular cells."""
-    recall: float = Field(0.95, gt=0, le=1)
-    """Share of held-out marked tiles that must count as confidently informative; it sets the threshold."""
+    recall: float = Field(0.98, gt=0, le=1)
+    """Share of held-out annotations that must have a confidently informative tile; it sets the threshold."""
     weights: Literal["binary", "informativeness"] = "binary"
     """u of a kept tile: 1, as in the paper, or its probability of being informative."""
 
 
-def confident_from(held_marked: NDArray[np.floating], recall: float) -> float:
-    """The highest threshold that keeps `recall` of held-out marked tiles, but never below one half."""
-    lost = int((1 - recall) * len(held_marked) + 1e-9)  # 0.1 of 10 is 1, though 1 − 0.9 is a little less
-    return max(0.5, float(np.sort(held_marked)[lost]))
+def confident_from(held: NDArray[np.floating], recall: float) -> float:
+    """The highest threshold that keeps `recall` of held-out annotations, but never below one half.
+
+    `held` is the best tile of each. Not all marked tiles: an outline's corners show no cells, and to keep these too
+    would let in as many tiles that show none.
+    """
+    lost = int((1 - recall) * len(held) + 1e-9)  # 0.1 of 10 is 1, though 1 − 0.9 is a little less
+    return max(0.5, float(np.sort(held)[lost]))
 
 
 def select(informativeness: NDArray[np.floating], threshold: float, settings: SelectionSettings) -> NDArray[np.bool_]:
