@@ -15,8 +15,8 @@ from aspirate.core.log import WARNING, Laps, tell
 from aspirate.core.progress import Bar, Stages
 from aspirate.core.records import SlideEntry
 from aspirate.core.tile_file import TileTable, read_tiles, write_tiles
+from aspirate.engines.choice import engine_for
 from aspirate.engines.engine import Engine
-from aspirate.engines.torch_engine import TorchEngine
 from aspirate.evaluation.splits import Split
 from aspirate.learning.checkpoints import tensors_sha256
 from aspirate.learning.device import Compute
@@ -158,7 +158,7 @@ class FirstStage:
 
     def screen(self, informativeness: Informativeness, slide_ids: Iterable[str]) -> None:
         """Score every tile of these slides, keep the best, put their pixels into the bank."""
-        engine = TorchEngine(informativeness.net)
+        engine = engine_for(informativeness.net)
         sha256 = tensors_sha256(informativeness.net.state_dict())
         confident = self.confident(informativeness)
         wanted = self.slides.present(slide_ids)
