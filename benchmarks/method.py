@@ -2,6 +2,7 @@
 
 python benchmarks/method.py OUT [--slides 330] [--size 6144] [--train 160] [--set key=value …]
 python benchmarks/method.py OUT --run fixed --stage1 run --set selection.mode=fixed
+python benchmarks/method.py OUT --levels   # afterwards: what if only tiles from a higher level on had counted
 
 Writes as it goes and resumes: OUT/cohort, OUT/run, OUT/predictions, OUT/figures.json. Test slides are read only after
 training has ended; nothing was tuned on them.
@@ -28,6 +29,7 @@ from aspirate.slides.cohort import Cohort
 from aspirate.slides.tile_labels import tiles_met
 from aspirate.synth.cohort import make_cohort
 from aspirate.synth.settings import SynthSettings
+from aspirate.workflow.bundle import load_bundle
 from aspirate.workflow.jobs import done_by
 from aspirate.workflow.local_pool import LocalPool
 from aspirate.workflow.predict import load_model
@@ -36,6 +38,7 @@ from aspirate.workflow.train import train
 
 UNSEEN_SITE = "site-C"
 BOOTSTRAPS = 2000
+LEVELS = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 
 
 def main() -> None:
@@ -47,6 +50,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=12)
     parser.add_argument("--run", default="run")
     parser.add_argument("--stage1", help="another run of OUT, whose stage 1 and screening are taken over")
+    parser.add_argument("--levels", action="store_true")
     parser.add_argument("--set", action="append", default=[])
     given = parser.parse_args()
     settings = SynthSettings(slides=given.slides, size=(given.size, given.size), seed=given.seed)
@@ -62,9 +66,12 @@ def main() -> None:
     )
     screened = None if shared is None else shared / "predictions"
     results = predict(summary.model, testing, run / "predictions", screened)
-    figures = judge(testing, results, truth_of(folder / "truth.csv"), load_model(summary.model).bundle.confident)
+    truth, bundle = truth_of(folder / "truth.csv"), load_bundle(summary.model)
+    figures = judge(testing, results, truth, bundle.confident)
     write_json(run / "figures.json", {"validation": summary.figures, **figures})
     print(json.dumps(figures, indent=1))
+    if given.levels:
+        print(json.dumps(at_levels(testing, results, truth, bundle.recipe.selection.least), indent=1))
 
 
 def divide(cohort: Cohort, count: int) -> tuple[list[SlideEntry], list[SlideEntry]]:
@@ -98,6 +105,10 @@ def predict(
     return results
 
 
+def grid_of(table: TileTable) -> TileGrid:
+    return TileGrid(table.size_px0 or Size(0, 0), table.side_px0, table.side_px, table.slide_mpp or 0.25)
+
+
 def truth_of(path: Path) -> dict[str, list[Annotation]]:
     groups = defaultdict(list)
     with path.open(newline="") as file:
@@ -123,7 +134,7 @@ def judge(
     informativeness, informative, found, groups = [], [], 0, 0
     for entry in testing:
         _, table = results[entry.slide_id]
-        grid = TileGrid(table.size_px0 or Size(0, 0), table.side_px0, table.side_px, table.slide_mpp or 0.25)
+        grid = grid_of(table)
         owners, tiles = tiles_met(grid, truth[entry.slide_id])
         labels = np.zeros(len(grid), bool)
         labels[tiles] = True
@@ -151,6 +162,38 @@ def judge(
         y = np.array([bool(e.malignant) for e in chosen_slides])
         figures[name] = {"slides": len(y), "malignant": int(y.sum()), "auc": auc(f, y), "oracle_auc": auc(o, y)}
         figures[name] |= {"gap": auc(o, y) - auc(f, y), "gap_95": bootstrap_gap(f, o, y)}  # type: ignore[operator]
+    return figures
+
+
+def at_levels(
+    testing: list[SlideEntry],
+    results: dict[str, tuple[float, TileTable]],
+    truth: dict[str, list[Annotation]],
+    least: int,
+) -> dict[float, dict[str, float]]:
+    """Of the tiles that were kept, only those from a level on: how many are real, and how slides would be ordered."""
+    malignant = np.array([bool(entry.malignant) for entry in testing])
+    seen = np.array([entry.site != UNSEEN_SITE for entry in testing])
+    figures = {}
+    for level in LEVELS:
+        scores, real, kept, found, groups = [], 0, 0, 0, 0
+        for entry in testing:
+            table = results[entry.slide_id][1]
+            p, selected = table.values["informativeness"], table.values["selected"]
+            best = np.flatnonzero(selected)[np.argsort(-p[selected], kind="stable")]
+            still = best[: max(least, int((p[best] >= level).sum()))]
+            owners, tiles = tiles_met(grid_of(table), truth[entry.slide_id])
+            scores.append(float(table.values["malignancy"][still].mean()))
+            real, kept = real + int(np.isin(still, tiles).sum()), kept + len(still)
+            found += len(np.unique(owners[np.isin(tiles, still)]))
+            groups += len(truth[entry.slide_id])
+        f = np.array(scores)
+        figures[level] = {
+            "precision": real / kept,
+            "group_recall": found / groups,
+            "auc_seen_sites": auc(f[seen], malignant[seen]),
+            "auc_unseen_site": auc(f[~seen], malignant[~seen]),
+        }
     return figures
 
 
