@@ -142,8 +142,8 @@ def test_an_engine_that_computes_something_else_is_left_out_and_it_is_said(
     monkeypatch.setattr(OpenVinoEngine, "outputs", lambda self, tiles: honest(self, tiles) + 1)
     found = scorers_for(load_bundle(made))
     assert found.name == "torch"
-    assert "openvino-fp32 is left out: informativeness does not reproduce its reference scores" in found.notes[-1]
-    with pytest.raises(AspirateError, match=r"informativeness does not reproduce .*largest difference 1"):
+    assert "openvino-fp32 is left out: malignancy does not reproduce its reference scores" in found.notes[-1]
+    with pytest.raises(AspirateError, match=r"malignancy does not reproduce .*largest difference 1"):
         scorers_for(load_bundle(made), "openvino-fp32")
 
 

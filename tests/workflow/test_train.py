@@ -26,6 +26,7 @@ from aspirate.synth.settings import SynthSettings
 from aspirate.workflow.bundle import load_bundle
 from aspirate.workflow.predict import Model
 from aspirate.workflow.recipe import Recipe, load_recipe
+from aspirate.workflow.run_folder import RunFolder
 from aspirate.workflow.screen import score_tiles
 from aspirate.workflow.train import TrainSummary, spread, train
 
@@ -33,6 +34,7 @@ COHORT = SynthSettings(slides=12, size=(384, 384), mpp=1.0, annotated=0.8, seed=
 """A few tenths of a millimetre square each, at a quarter of the usual resolution: 144 tiles of 32 px."""
 
 SMALL = {
+    "precision": "fp32",  # two runs that are compared may not decide by their own trials
     "side_px": 32,
     "mpp": 1.0,
     "parts": 3,
@@ -331,6 +333,19 @@ def test_a_slide_that_fails_between_the_check_and_the_reading(
     assert summary.failures == {victim: f"{victim}: the share is gone; mount it again"}
     assert [row["status"] for row in rows(tmp_path / "run") if row["slide_id"] == victim] == ["failed"]
     assert (tmp_path / "run" / "model" / "model.json").exists()
+
+
+def test_a_second_start_rounds_as_the_first_whatever_a_busy_machine_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for first in (True, False):
+        folder = RunFolder(tmp_path / str(first))
+        folder.claim(recipe(), "a cohort")
+        monkeypatch.setattr("aspirate.learning.device.bf16_pays", lambda _accelerator, first=first: first)
+        assert folder.rounding("auto") is first
+        monkeypatch.setattr("aspirate.learning.device.bf16_pays", lambda _accelerator, first=first: not first)
+        assert RunFolder(tmp_path / str(first)).rounding("auto") is first
+        folder.claim(recipe(), "a cohort")  # still its own folder
 
 
 def test_tiles_that_are_almost_equal_are_taken_once() -> None:

@@ -142,24 +142,24 @@ def _prepare(
     with locked(run, WRITING_LOCK, wait=True):
         folder.claim(recipe, cohort_fingerprint(cohort, slides.annotations), cohort_path)
         write_splits(folder.splits, chosen)
-        bf16 = _rounding(folder, recipe, plan)
+        _refuse_other_threads(folder, plan)
+        bf16 = folder.rounding(recipe.precision)
     summary = CrossvalSummary(run, folder.predictions, able, len(chosen), skipped, left_out=dict(slides.failures))
     wanted = sorted(set(plan.only)) or range(len(chosen))
     return summary, [FoldPlan(run.absolute(), number, chosen[number], recipe, slides, bf16) for number in wanted]
 
 
-def _rounding(folder: RunFolder, recipe: Recipe, plan: Plan) -> bool:
-    """Whether a run multiplies in bf16: decided at its first start and noted with its number of threads."""
+def _refuse_other_threads(folder: RunFolder, plan: Plan) -> None:
+    """Sums of another number of threads may differ in their last bit; noted at the first start."""
     path = folder.root / PROVENANCE_FILE
     note = json.loads(path.read_text(encoding="utf-8"))
     if "threads" not in note:
-        note |= {"threads": plan.threads, "bf16": choose_compute(recipe.precision).bf16}
+        note |= {"threads": plan.threads}
         write_json(path, note)
     if (threads := note["threads"]) != plan.threads:
         raise ConfigError(
             f"{folder.root}: holds a run of {threads} threads a unit; use --threads {threads}, or choose another folder"
         )
-    return bool(note["bf16"])
 
 
 def units_of(folds: Sequence[FoldPlan], methods: Sequence[Method], needs: Needs) -> list[Unit]:

@@ -11,6 +11,7 @@ from typing import Any
 from aspirate.core.config import Settings
 from aspirate.core.errors import ConfigError
 from aspirate.core.store import PROVENANCE_FILE, TILE_FOLDER, atomic_path, provenance, write_json, write_text
+from aspirate.learning.device import Precision, choose_compute
 from aspirate.slides.annotations import AnnotationIndex
 from aspirate.slides.cohort import Cohort
 
@@ -81,6 +82,16 @@ class RunFolder:
             raise ConfigError(
                 f"{self.root}: holds a run on other slides, labels or annotations; choose another folder, or remove it"
             )
+
+    def rounding(self, precision: Precision) -> bool:
+        """Whether this run multiplies in bf16: decided at its first start, since on a busy machine a second one might
+        decide otherwise, and go on to other weights."""
+        path = self.root / PROVENANCE_FILE
+        note = json.loads(path.read_text(encoding="utf-8"))
+        if "bf16" not in note:
+            note["bf16"] = choose_compute(precision).bf16
+            write_json(path, note)
+        return bool(note["bf16"])
 
     def take_over_stage_1(self, source: "RunFolder") -> None:
         """Its patients, its net and its scores of every tile; what stage 1 learned from must be the same."""

@@ -20,7 +20,7 @@ from aspirate.core.store import clear_parts, write_json
 from aspirate.core.tile_file import read_tiles
 from aspirate.engines.choice import engine_for
 from aspirate.evaluation.splits import Split, choose_holdout
-from aspirate.learning.device import Compute, choose_compute
+from aspirate.learning.device import choose_compute
 from aspirate.slides.cohort import Cohort
 from aspirate.slides.doctor import Checking, check_here, examine
 from aspirate.slides.examination import Examination
@@ -65,9 +65,9 @@ def train(
     for name, batch in (("informativeness", recipe.informativeness.batch), ("malignancy", recipe.malignancy.batch)):
         if batch % devices:
             raise ConfigError(f"{name}.batch={batch}: cannot be shared by {devices} devices; use a multiple")
-    compute = choose_compute(recipe.precision, devices)
+    choose_compute("fp32", devices)  # says at once where there are not so many
     with locked(run):
-        training = _prepared(cohort_path, recipe, run, logged(stages), stage_1, compute, check)
+        training = _prepared(cohort_path, recipe, run, logged(stages), stage_1, devices, check)
         slides, labels = len(training.slides.entries), f"U{recipe.malignancy.labels}"
         with log_of(run, "train", slides=slides, labels=labels, devices=devices):
             return training.whole()
@@ -79,7 +79,7 @@ def _prepared(
     run: Path,
     stages: Stages,
     stage_1: Path | None,
-    compute: Compute,
+    devices: int,
     check: Checking,
 ) -> "_Training":
     folder = RunFolder(run)
@@ -100,6 +100,7 @@ def _prepared(
         split = Split(**json.loads(folder.splits.read_text(encoding="utf-8")))
     else:
         write_json(folder.splits, asdict(split))
+    compute = choose_compute("bf16" if folder.rounding(recipe.precision) else "fp32", devices)
     return _Training(FirstStage(slides, split, recipe, folder, compute, stages))
 
 
