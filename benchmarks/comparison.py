@@ -1,0 +1,81 @@
+"""Every row of the comparison on every fold of a synthetic cohort, with the oracle and the readers beside them.
+
+python -m benchmarks.comparison OUT [--slides 160] [--size 4096] [--seed 22] [--recipe quick] [--set key=value …]
+
+Draws OUT/cohort, cross-validates into OUT/run, evaluates it there and, with the oracle as one more row, in OUT/oracle;
+prints the tables as Markdown. Writes as it goes and resumes. The oracle sees the true grade of every group.
+"""
+
+import argparse
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from aspirate.cli.crew import crew_for_units
+from aspirate.cli.display import progress
+from aspirate.cli.grid_view import GridView
+from aspirate.core.config import parse_changes
+from aspirate.core.predictions import Prediction, read_predictions, write_predictions
+from aspirate.core.store import TRUTH_FILE
+from aspirate.evaluation.material import PROPOSED, EvaluateSettings
+from aspirate.evaluation.report_tables import tables
+from aspirate.evaluation.tables import Table, text
+from aspirate.synth.cohort import make_cohort
+from aspirate.synth.settings import SynthSettings
+from aspirate.workflow.crossval import Plan, crossval
+from aspirate.workflow.evaluate import Sources, evaluate, evaluate_run
+from aspirate.workflow.jobs import done_by
+from aspirate.workflow.recipe import load_recipe
+from benchmarks.method import oracle, truth_of
+
+ORACLE = "Oracle"
+SHOWN = ("methods", "against_reference", "readers", "combination", "agreement", "stage_1")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--slides", type=int, default=160)
+    parser.add_argument("--size", type=int, default=4096)
+    parser.add_argument("--seed", type=int, default=22)
+    parser.add_argument("--recipe", default="quick")
+    parser.add_argument("--set", action="append", default=[])
+    given = parser.parse_args()
+    settings = SynthSettings(slides=given.slides, size=(given.size, given.size), seed=given.seed)
+    cohort, run, view = given.out / "cohort", given.out / "run", GridView()
+    crew = crew_for_units("local", 0, 1)
+    with progress("drawing slides", settings.megapixels, "Mpx") as bar:
+        make_cohort(settings, cohort, lambda pixels: bar(pixels / 1e6), done_by(crew))
+    start = time.perf_counter()
+    recipe = load_recipe(given.recipe, parse_changes(given.set))
+    summary = crossval(cohort, recipe, run, Plan(), view.stages, view.plan, crew)
+    of_run = tables(evaluate_run(run, EvaluateSettings(), progress).analysis)
+    print(f"{(time.perf_counter() - start) / 60:.1f} minutes, drawing apart; failed: {summary.failed or 'nothing'}")
+    beside = given.out / "oracle"
+    rows = read_predictions(run / "predictions.csv")
+    write_predictions(beside / "predictions.csv", [*rows, *oracles(rows, cohort / TRUTH_FILE)])
+    sources = Sources(beside / "predictions.csv", cohort, validation=run / "validation.csv")
+    with_oracle = tables(evaluate(sources, beside, EvaluateSettings(), progress).analysis)
+    for name in SHOWN:
+        print(markdown((with_oracle if name in with_oracle else of_run)[name]))
+
+
+def oracles(rows: Iterable[Prediction], truth_file: Path) -> list[Prediction]:
+    """What one who sees every true grade says of the slides that the proposed method judged, in the same folds."""
+    truth = truth_of(truth_file)
+    return [
+        replace(row, method=ORACLE, score=said, probability=said, predicted_malignant=None, predicted_bethesda=None)
+        for row in rows
+        if row.method == PROPOSED and row.status == "ok"
+        for said in (oracle(truth[row.slide_id]),)
+    ]
+
+
+def markdown(table: Table) -> str:
+    lines = [table.columns, ["---"] * len(table.columns), *([text(cell) for cell in row] for row in table.rows)]
+    return "\n".join([f"\n### {table.title}", *(f"| {' | '.join(cells)} |" for cells in lines), f"\n{table.note}"])
+
+
+if __name__ == "__main__":
+    main()
