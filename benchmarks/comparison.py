@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks.method import oracle, truth_of
+
 from aspirate.cli.crew import crew_for_units
 from aspirate.cli.display import progress
 from aspirate.cli.grid_view import GridView
@@ -27,7 +29,6 @@ from aspirate.workflow.crossval import Plan, crossval
 from aspirate.workflow.evaluate import Sources, evaluate, evaluate_run
 from aspirate.workflow.jobs import done_by
 from aspirate.workflow.recipe import load_recipe
-from benchmarks.method import oracle, truth_of
 
 ORACLE = "Oracle"
 SHOWN = ("methods", "against_reference", "readers", "combination", "agreement", "stage_1")
