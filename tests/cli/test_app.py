@@ -15,7 +15,7 @@ from PIL import Image
 from aspirate.cli.app import main
 from aspirate.core.predictions import Prediction, write_predictions
 from aspirate.slides.cohort import Cohort
-from aspirate.workflow.crossval import CrossvalSummary
+from aspirate.workflow.crossval import CrossvalSummary, Plan
 from aspirate.workflow.demo import DemoSummary
 from aspirate.workflow.predict_many import PredictSummary
 
@@ -151,7 +151,7 @@ def test_one_pixel_is_a_slide_with_one_tile(aspirate: Runner, tmp_path: Path) ->
     assert said.code == 0
     slide = json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))["slides"][0]
     assert (slide["width_px0"], slide["height_px0"], slide["tiles"]) == (1, 1, 1)
-    assert "too few for U: 0 of the 2 patients needed with annotations" in said.all
+    assert "too few for U: no usable slide has annotations" in said.all
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -236,3 +236,20 @@ def test_a_comparison_of_which_nothing_was_done_says_so(
     assert said.code == 1
     assert "failed 0/CNN (Y,S): no room" in said.err
     assert "no unit was done, so there is nothing to compare; mend the cause" in said.err
+
+
+def test_methods_to_compare_are_named_with_commas_or_one_by_one(
+    aspirate: "Runner", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def noted(cohort: Path, recipe: object, run: Path, plan: Plan, *_: object) -> CrossvalSummary:
+        asked.append([method.slug for method in plan.methods])
+        write_predictions(run / "predictions.csv", [])
+        return CrossvalSummary(run, run / "predictions.csv", (), 5, {})
+
+    monkeypatch.setattr("aspirate.workflow.crossval.crossval", noted)
+    start = ("crossval", tmp_path, "-o", tmp_path / "run")
+    aspirate(*start, "--methods", "cnn,Proposed (U,Y,S)", "--methods", "mixture")
+    aspirate(*start, "--methods", "proposed", "--labels", "UY,US", "--labels", "uv")
+    assert asked == [["cnn-ys", "proposed-uys", "mixture-uys"], ["proposed-uy", "proposed-us", "proposed-uv"]]

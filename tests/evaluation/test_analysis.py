@@ -14,10 +14,11 @@ from sklearn.metrics import (
     log_loss,
     roc_auc_score,
 )
+from tests.evaluation.by_hand import auc_covariance, logit_interval, middle, resamples
 from tests.evaluation.simulated import CUTS, FOLDS, RIVAL, simulated
 
 from aspirate.core.predictions import Prediction
-from aspirate.evaluation.analysis import Analysis, analyse
+from aspirate.evaluation.analysis import Analysis, ReadersAnalysis, analyse
 from aspirate.evaluation.material import PROPOSED, EvaluateSettings, Material
 from aspirate.evaluation.metrics import as_json
 from aspirate.evaluation.readers import Reader
@@ -28,6 +29,12 @@ SETTINGS = EvaluateSettings(resamples=100, benign_risk=0.1, malignant_risk=0.8)
 @cache
 def found() -> Analysis:
     return analyse(simulated(), SETTINGS)
+
+
+def _readers() -> ReadersAnalysis:
+    readers = found().readers
+    assert readers is not None
+    return readers
 
 
 def rows(method: str = PROPOSED) -> list[Prediction]:
@@ -89,6 +96,51 @@ def test_subgroups_are_the_same_figures_on_fewer_slides() -> None:
         assert groups[name].auc.value == pytest.approx(roc_auc_score(y, p))
         assert groups[name].ap.value == pytest.approx(average_precision_score(y, p))
         assert groups[name].malignant + groups[name].benign == len(part)
+
+
+def test_decisions_of_subgroups_by_counting() -> None:
+    own = found().method(PROPOSED)
+    assert own.operating is not None
+    (group,) = (group for group in own.subgroups if group.name == "TBS 3–5")
+    part = [r for r in rows() if r.bethesda in (3, 4, 5)]
+    calls = [own.operating.calls[r.slide_id] for r in part]
+    benign = [bool(r.malignant) for r, call in zip(part, calls, strict=True) if call == -1]
+    assert group.decisions is not None
+    assert group.decisions.decided.value == pytest.approx(np.mean([call != 0 for call in calls]))
+    assert (group.decisions.benign_risk.n, group.decisions.decided.n) == (len(benign), len(part))
+    assert group.decisions.benign_risk.value == pytest.approx(np.mean(benign), nan_ok=True)
+
+
+def test_intervals_of_subgroups_know_their_patients() -> None:
+    """DeLong's pair by pair of patients, the bootstrap's resample by resample, each on the subgroup alone."""
+    entries = {entry.slide_id: entry for entry in simulated().entries}
+    groups = {group.name: group.discrimination for group in found().method(PROPOSED).subgroups}
+    for name, part in (
+        ("TBS 3–5", [r for r in rows() if r.bethesda in (3, 4, 5)]),
+        ("TBS 4", [r for r in rows() if r.bethesda == 4]),
+        ("A", [r for r in rows() if entries[r.slide_id].site == "A"]),
+    ):
+        y, p = np.array([bool(r.malignant) for r in part]), np.array([r.probability or 0 for r in part])
+        patients = [entries[r.slide_id].patient for r in part]
+        (auc,), covariance = auc_covariance([p], y, patients)
+        own = groups[name]
+        expected = logit_interval(auc, covariance[0, 0])
+        assert (own.auc_delong.low, own.auc_delong.high) == pytest.approx(expected, rel=1e-9)
+        assert own.auc_delong.value == pytest.approx(roc_auc_score(y, p)) and own.auc_delong.n == len(part)
+        drawn = list(resamples(patients, SETTINGS.resamples))
+        aucs, aps = ([count(y[i], p[i]) for i in drawn] for count in (roc_auc_score, average_precision_score))
+        assert (own.auc.low, own.auc.high) == pytest.approx(middle(aucs), rel=1e-9)
+        assert (own.ap.low, own.ap.high) == pytest.approx(middle(aps), rel=1e-9)
+
+
+def test_the_interval_of_the_log_loss_knows_its_patients() -> None:
+    patients = {entry.slide_id: entry.patient for entry in simulated().entries}
+    y, p = np.array([bool(r.malignant) for r in rows()]), np.array([r.probability or 0 for r in rows()])
+    drawn = resamples([patients[r.slide_id] for r in rows()], SETTINGS.resamples)
+    expected = middle([log_loss(y[i], p[i]) for i in drawn])
+    after = found().method(PROPOSED).after
+    assert after is not None
+    assert (after.log_loss.low, after.log_loss.high) == pytest.approx(expected, rel=1e-9)
 
 
 def test_tbs_agreement_and_rates() -> None:
@@ -191,6 +243,11 @@ def test_scores_of_several_folds_without_probabilities_are_not_pooled() -> None:
     assert own.pooled_by == "nothing" and np.isnan(own.pooled.auc.value) and "not on one scale" in own.pooled.auc.note
     assert own.auc_folds.mean == pytest.approx(found().method(RIVAL).auc_folds.mean)
     assert analysis.pairs == () and own.after is None and own.before is not None
+    assert any("scores of different folds are not on one scale" in note for note in analysis.notes)
+    assert analysis.readers is not None
+    for alone, beside in zip(analysis.readers.comparisons, _readers().comparisons, strict=True):
+        assert np.isfinite(alone.own.auc.value) and np.isnan(alone.algorithm.auc.value)
+        assert alone.own.auc.n >= beside.own.auc.n
     one_fold = replace(simulated(), predictions=tuple(replace(r, fold="", probability=None) for r in rows(RIVAL)))
     by_score = analyse(replace(one_fold, validation=()), SETTINGS).method(RIVAL)
     assert by_score.pooled_by == "score"

@@ -40,7 +40,7 @@ def test_coverage_is_what_was_promised(wrong: float, alpha: float) -> None:
         shown, truth = simulate(rng, 100, wrong)
         found = coverage(fitted.ranges(shown), truth)
         hits.append(found.covered.value)
-        sizes.append(found.mean_size)
+        sizes.append(found.mean_size.value)
     assert np.mean(hits) >= 1 - alpha - 0.01
     assert np.mean(hits) <= 1 - alpha + 0.06, "and not by naming everything"
     assert np.mean(sizes) < 4
@@ -80,7 +80,7 @@ def test_limit_by_hand() -> None:
 
 def test_coverage_by_counting() -> None:
     found = coverage([[2, 2], [2, 4], [5, 6], [3, 3]], [2, 5, 6, 3])
-    assert (found.covered.value, found.covered.n, found.mean_size, found.singletons.value) == (0.75, 4, 1.75, 0.5)
+    assert (found.covered.value, found.covered.n, found.mean_size.value, found.singletons.value) == (0.75, 4, 1.75, 0.5)
     assert (found.by_category[5].value, found.by_category[6].value) == (0, 1)
     assert found.by_category[4].note == "no slides"
 
@@ -91,6 +91,7 @@ def test_bad_input() -> None:
     assert (empty.n, empty.limit) == (0, np.inf)
     assert empty.ranges(p).tolist() == [[2, 6]]
     assert coverage(empty.ranges([]), []).covered.note == "no slides"
+    assert coverage(empty.ranges([]), []).mean_size.note == "no slides"
     with pytest.raises(ConfigError, match="alpha 5"):
         fit_conformal(p, [2], 5)
     with pytest.raises(TableError, match="category 0 is 1"):

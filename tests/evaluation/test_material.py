@@ -33,7 +33,8 @@ NAN, INF = float("nan"), float("inf")
         ((said(score=-INF),), "slide a by m: score is -inf"),
         ((said(probability=1.2),), "probability is 1.2; give 0 to 1"),
         ((said(probability=None, score=None),), "neither score nor probability"),
-        ((said(), said("b", probability=None)), "slide b by m: no probability, which other slides have"),
+        ((said(), said("b", probability=None)), "slide b by m: probability is blank or NaN, which other"),
+        ((said(), said("b", score=None)), "slide b by m: score is blank or NaN, which other slides have"),
         ((said(), said()), "slide a by m: 2 rows; keep one"),
         ((said(), said(fold="1")), r"slide a by m: 2 rows (folds 0, 1); keep one"),
         ((said(), said(method="n", malignant=False)), "slide a: malignant is 0 and 1 in different rows"),
@@ -57,6 +58,19 @@ def test_a_slide_may_validate_in_two_folds_but_not_twice_in_one() -> None:
     both = (said("v", fold="0"), said("v", fold="1"))
     assert len(brought_together(Material((said(),), both)).validation) == 2
     assert "validation: slide v by m: 2 rows" in problems(said(), validation=(both[0], both[0]))
+
+
+def test_thresholds_of_validation_slides_are_on_the_scale_of_test_slides() -> None:
+    assert "validation: slide v by m: score is blank" in problems(said(), validation=(said("v", score=None),))
+    assert "slide a by m: score is blank" in problems(said(score=None), validation=(said("v"),))
+    assert brought_together(Material((said(score=None),), (said("v", score=None),)))
+
+
+def test_nobody_validates_and_is_tested_in_one_fold() -> None:
+    assert "validation: slide a of fold 0: its patient is also tested on" in problems(said(), validation=(said(),))
+    assert brought_together(Material((said(),), (said(fold="1"),)))
+    pair = tuple(SlideEntry(name, Path(f"{name}.svs"), "p", malignant=True) for name in ("a", "v"))
+    assert "slide v of fold 0: its patient" in problems(said(), validation=(said("v"),), entries=pair)
 
 
 def test_failed_and_inadequate_rows_need_no_numbers_and_a_method_gets_a_name() -> None:

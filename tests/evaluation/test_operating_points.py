@@ -161,6 +161,21 @@ def test_net_benefit_by_counting() -> None:
     assert rare.method == pytest.approx(0.05 * (p >= 0.3)[y].mean() - 0.95 * (p >= 0.3)[~y].mean() * 3 / 7)
 
 
+def test_the_band_of_a_decision_curve_by_resampling_patients_by_hand() -> None:
+    rng = np.random.default_rng(5)
+    p, patients = rng.random(80), [f"p{i // 2}" for i in range(80)]
+    y = rng.random(80) < p
+    for prevalence in (None, 0.2):
+        (found,) = decision_curve(p, y, [0.3], prevalence, patients)
+        values = []
+        for _ in range(4000):
+            drawn = np.concatenate([[2 * i, 2 * i + 1] for i in rng.integers(0, 40, 40)])
+            yes, called = y[drawn], p[drawn] >= 0.3
+            share = yes.mean() if prevalence is None else prevalence
+            values.append(share * called[yes].mean() - (1 - share) * called[~yes].mean() * 3 / 7)
+        assert (found.low, found.high) == pytest.approx(np.quantile(values, [0.025, 0.975]), abs=0.012)
+
+
 def test_bad_input() -> None:
     with pytest.raises(ConfigError, match=r"target risks 0\.9 and 0\.5"):
         choose_thresholds([1], [1], 0.9, 0.5)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss, log_loss
+from tests.evaluation.by_hand import middle, resamples
 
 from aspirate.core.errors import ConfigError, TableError
 from aspirate.evaluation.estimates import Bootstrap
@@ -81,6 +82,20 @@ def test_intervals_cover_and_know_patients() -> None:
     )
     thrice = probability_quality(np.tile(p, 3), np.tile(y, 3), list(range(60)) * 3)
     assert (thrice.brier.low, thrice.brier.high) == pytest.approx((once.brier.low, once.brier.high), abs=0.005)
+
+
+def test_intervals_are_those_of_scikit_learn_on_each_resample_of_patients() -> None:
+    rng = np.random.default_rng(6)
+    patients = [f"p{i // 3}" for i in range(50)]
+    p = np.round(rng.random(50), 2).clip(0.01, 0.99)
+    y = rng.random(50) < p
+    found = probability_quality(p, y, patients, settings=Bootstrap(resamples=260, seed=3, level=0.8))
+    drawn = list(resamples(patients, 260, seed=3))
+    losses = [log_loss(y[i], p[i], labels=[0, 1]) for i in drawn]
+    squares = [brier_score_loss(y[i], p[i], labels=[0, 1]) for i in drawn]
+    assert (found.log_loss.low, found.log_loss.high) == pytest.approx(middle(losses, 0.8), rel=1e-9)
+    assert (found.brier.low, found.brier.high) == pytest.approx(middle(squares, 0.8), rel=1e-9)
+    assert found.log_loss.low < found.log_loss.value < found.log_loss.high
 
 
 def test_bad_input() -> None:

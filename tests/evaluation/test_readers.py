@@ -129,9 +129,9 @@ def test_readers_come_from_the_cohort_without_their_inadequate_slides() -> None:
 def test_bad_input() -> None:
     with pytest.raises(TableError, match=r"s7: 1 problem\n.*the algorithm's TBS is 1; give 2 to 6"):
         combine("s7", 2, 1, "Combined345Alg")
-    with pytest.raises(TableError, match="the name 'ann' is taken twice"):
+    with pytest.raises(TableError, match="two have the name 'ann'"):
         combine_with_readers(ALGORITHM, [READER, READER], TRUTH)
-    with pytest.raises(TableError, match="the name 'algorithm' is taken twice"):
+    with pytest.raises(TableError, match="the name 'algorithm' stands for the program"):
         compare_with_readers({}, [Reader("algorithm", {})], TRUTH)
     with pytest.raises(TableError, match="algorithm: 1 problem"):
         compare_with_readers({**ALGORITHM, "a": float("nan")}, [READER], TRUTH)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from aspirate.core.errors import ConfigError
 from aspirate.core.records import SlideEntry
-from aspirate.evaluation.splits import choose_holdout, deal, holdout
+from aspirate.evaluation.splits import choose_folds, choose_holdout, deal, holdout, too_few_annotated
 
 Kind = tuple[int, int, bool]
 
@@ -79,6 +79,38 @@ def test_fewer_patients_than_parts_are_refused() -> None:
     with pytest.raises(ConfigError, match="2 patients cannot be dealt into 3 parts; use fewer parts"):
         deal(entries, 3, seed=0)
     assert set(deal(entries, 2, seed=0).values()) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("patients", "folds", "told"),
+    [
+        (4, 5, "4 patients cannot be dealt into 5 folds; use fewer folds, or add more patients"),
+        (2, 3, "2 patients cannot be dealt into 3 folds; add more patients"),
+        (9, 4, "9 slides cannot be divided into 4 folds: {}; use fewer folds, or label more patients"),
+        (9, 3, "9 slides cannot be divided into 3 folds: {}; label more patients"),
+    ],
+)
+def test_folds_that_cannot_be_had_say_what_would_help(patients: int, folds: int, told: str) -> None:
+    """Three folds are the fewest there may be. Without malignant slides no fold has what it needs."""
+    entries = cohort([(n, [(False, 2)]) for n in range(patients)])
+    with pytest.raises(ConfigError) as refused:
+        choose_folds(entries, folds, 0, frozenset(), "Y")
+    wanting = "; ".join(
+        f"fold {k} has no malignant slide to {use}" for k in range(2) for use in ("learn from", "validate on")
+    )
+    assert str(refused.value) == told.format(wanting)
+
+
+def test_annotations_must_go_round_all_folds() -> None:
+    entries = cohort([(n, [(n % 2 == 0, 2 + 4 * (n % 2))] * 2) for n in range(20)])
+    three, five = (frozenset(f"s{n}-{i}" for n in range(count) for i in range(2)) for count in (3, 5))
+    assert too_few_annotated(choose_folds(entries, 5, 0, five, "UY"), entries, five) is None
+    told = "U: 3 patients with annotations are too few for {} folds; {}annotate more patients"
+    splits = choose_folds(entries, 5, 0, three, "Y")
+    assert too_few_annotated(splits, entries, three) == told.format(5, "use fewer folds, or ")
+    assert too_few_annotated(choose_folds(entries, 3, 0, three, "UY"), entries, three) is None
+    none_of_them = choose_folds(entries[6:], 3, 0, three, "Y")
+    assert too_few_annotated(none_of_them, entries, three) == told.format(3, "")
 
 
 def test_holdout_is_one_part_against_the_rest() -> None:

@@ -356,8 +356,11 @@ def test_what_can_be_trained(cohort: Path) -> None:
     assert why["UY"] == "Y: 1 of the 2 patients needed of the rarer of benign and malignant"
     (cohort / "annotations.csv").unlink()
     with_cells(cohort, "s0", bethesda=3)
-    possible = {labels for labels, (yes, _) in trainable(examine(cohort)).items() if yes}
-    assert possible == {"Y", "S", "YS"}
+    examination = examine(cohort)
+    assert {labels for labels, (yes, _) in trainable(examination).items() if yes} == {"Y", "S", "YS"}
+    assert {row.labels: row.why for row in examination.trainable}["UV"] == (
+        "U: no usable slide has annotations; V: no annotation of a usable slide has a grade"
+    )
 
 
 def test_ten_patients_suffice_for_cross_validation(tmp_path: Path) -> None:
@@ -369,6 +372,7 @@ def test_ten_patients_suffice_for_cross_validation(tmp_path: Path) -> None:
     examination = examine(tmp_path)
     assert trainable(examination)["Y"] == (True, True)
     assert trainable(examination)["YS"] == (False, False)
+    assert {r.labels: r.why for r in examination.trainable}["YS"] == "S: no usable slide has a TBS category of 2 to 6"
     assert examination.verdict.endswith("can be trained from Y")
 
 

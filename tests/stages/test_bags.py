@@ -7,6 +7,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from aspirate.core.errors import SlideError
 from aspirate.core.records import SlideEntry
 from aspirate.learning.augment import AugmentSettings, as_batch, coloured
 from aspirate.learning.device import Compute
@@ -77,6 +78,17 @@ def test_a_slide_is_scored_from_all_its_tiles(bank: TileBank, pool: str) -> None
         assert found[label].shape == (size,)
         np.testing.assert_allclose(found[label], expected[label][0], rtol=1e-3, atol=1e-4)
     assert one.slide_score(ENTRIES[2]) == pytest.approx(float(found["Y"][0]))
+
+
+def test_a_slide_without_tiles_is_refused_by_its_name(bank: TileBank) -> None:
+    """To learn from, to validate on, or to be asked about."""
+    bank.add("bare.kept", np.empty((0, SIDE, SIDE, 3), np.uint8))
+    bare, told = SlideEntry("bare", Path("x"), malignant=True), "bare: has no tile in its bag; leave the slide out"
+    for sides in ((ENTRIES, [bare]), ([bare], ENTRIES)):
+        with pytest.raises(SlideError, match=told):
+            BagLearner(bank, *sides, "kept", SIDE, BagSettings(), seed=0)
+    with pytest.raises(SlideError, match=told):
+        learner(bank).exceeds(bare)
 
 
 def test_learning_may_start_from_another_nets_encoder(bank: TileBank) -> None:

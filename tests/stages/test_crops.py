@@ -86,6 +86,18 @@ def test_a_slide_is_the_mean_over_the_crops_that_cover_it(entries: list[SlideEnt
     np.testing.assert_allclose(few["Y"], each[[0, 7, 14], :1].mean(0), rtol=1e-3, atol=1e-4)
 
 
+def test_a_slide_smaller_than_a_crop_has_one_all_the_same(tmp_path: Path) -> None:
+    dot = slide(tmp_path, "dot", np.zeros((1, 1, 3), np.uint8), malignant=True)
+    with Shelf() as shelf:
+        one = learner([dot], shelf)
+        found = one.exceeds(dot)
+    white = np.full((1, SIDE, SIDE, 3), 255, np.uint8)
+    white[0, 0, 0] = 0
+    with torch.no_grad():
+        expected = one.module.eval()(as_batch(white))[0]
+    np.testing.assert_allclose(np.concatenate([found["Y"], found["S"]]), expected, rtol=1e-3, atol=1e-4)
+
+
 def test_a_crops_places_are_pooled_as_the_pooling_says(entries: list[SlideEntry]) -> None:
     """NoisyAND over the places of a feature map, written out."""
     torch.manual_seed(0)

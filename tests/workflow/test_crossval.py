@@ -34,12 +34,12 @@ from aspirate.slides.reader import open_slide
 from aspirate.stages.malignancy import MalignancyModel, MalignancySettings
 from aspirate.synth.cohort import make_cohort
 from aspirate.synth.settings import SynthSettings
-from aspirate.workflow.crossval import CrossvalSummary, Plan, crossval, divide, units_of
+from aspirate.workflow.crossval import CrossvalSummary, Plan, crossval, units_of
 from aspirate.workflow.first_stage import Slides
 from aspirate.workflow.fold import FoldPlan, ScreenJob
 from aspirate.workflow.launch import Needs
 from aspirate.workflow.learning_curve import learning_curve
-from aspirate.workflow.methods import METHODS, Method, choose_methods
+from aspirate.workflow.methods import METHODS, Method, choose_methods, divide
 from aspirate.workflow.recipe import Recipe, load_recipe
 from aspirate.workflow.splits_file import write_splits
 
@@ -102,7 +102,7 @@ def test_every_slide_is_tested_once_by_every_method(whole: CrossvalSummary, coho
             assert row.malignant == entries[row.slide_id].malignant
             assert row.score is not None and np.isfinite(row.score)
             assert (row.adequate is None) == ("U" not in method.labels)
-            has_category = "S" in method.labels and not method.two_heads and row.status == "ok"
+            has_category = "S" in method.labels and row.status == "ok"
             assert (row.predicted_bethesda is not None) == has_category, method.name
 
 
@@ -348,6 +348,35 @@ def test_folds_that_leak_or_name_strangers_are_refused(whole: CrossvalSummary, c
     assert not (tmp_path / "run").exists()
 
 
+def test_folds_without_slides_are_refused(cohort: Path, tmp_path: Path) -> None:
+    ids = [entry.slide_id for entry in Cohort.read(cohort).entries]
+    given = tmp_path / "splits.json"
+
+    def refused(folds: list[dict[str, list[str]]]) -> list[str]:
+        given.write_text(json.dumps({"folds": folds}))
+        with pytest.raises(TableError) as error:
+            crossval(cohort, recipe(), tmp_path / "run", Plan(splits=given))
+        return error.value.problems
+
+    assert refused([])[0].startswith("has no fold; expected")
+    whole: dict[str, list[str]] = {"train": ids[:9], "validation": [], "test": []}
+    assert [problem for problem in refused([whole]) if "has no" in problem] == [
+        "fold 0 has no slide to validate on; add some",
+        "fold 0 has no slide to test on; add some",
+    ]
+    assert "fold 1 has no slide to train on; add some" in refused([whole, {"train": [], "validation": [], "test": []}])
+    assert not (tmp_path / "run").exists()
+
+
+def test_clams_folds_must_be_utf_8_text(cohort: Path, tmp_path: Path) -> None:
+    path = tmp_path / "splits_0.csv"
+    path.write_bytes(",train,val,test\n0,schl\u00e4fer,b,c\n".encode("latin-1"))
+    with pytest.raises(TableError) as refused:
+        crossval(cohort, recipe(), tmp_path / "run", Plan(splits=path))
+    assert str(path) in str(refused.value)
+    assert refused.value.problems == ["row 2, byte 7 of the row: 0xe4 is not UTF-8 text; save the table as “CSV UTF-8”"]
+
+
 def test_other_folds_in_the_same_folder_are_refused(whole: CrossvalSummary, cohort: Path) -> None:
     with pytest.raises(ConfigError, match="holds a run of 3 folds"):
         crossval(cohort, recipe(), whole.run, Plan(folds=4))
@@ -391,14 +420,58 @@ def test_rows_whose_labels_are_missing_are_skipped_with_the_reason(
         Cohort.write(tmp_path / "c" / "cohort.csv", [replace(e, bethesda=None) for e in entries])
     able, why_not = divide(METHODS, examine(tmp_path / "c"))
     assert {method.labels for method in able} == rows
-    letter = {"annotations": "U", "bethesda": "S"}[without]
-    assert len(why_not) == skipped and all(f"{letter}: 0 of the 2" in why for why in why_not.values())
+    told = {
+        "annotations": "U: no usable slide has annotations",
+        "bethesda": "S: no usable slide has a TBS category of 2 to 6",
+    }[without]
+    assert len(why_not) == skipped and all(told in why for why in why_not.values())
+
+
+def test_where_no_row_is_left_the_reasons_are_said_once_each(cohort: Path, tmp_path: Path) -> None:
+    shutil.copytree(cohort, tmp_path / "c")
+    shutil.rmtree(tmp_path / "c" / "annotations")
+    entries = Cohort.read(tmp_path / "c").entries
+    Cohort.write(tmp_path / "c" / "cohort.csv", [replace(e, bethesda=None) for e in entries])
+    with pytest.raises(ConfigError) as refused:
+        divide(choose_methods(labels=["YS,UY,UYS"]), examine(tmp_path / "c"))
+    u, s = "U: no usable slide has annotations", "S: no usable slide has a TBS category of 2 to 6"
+    assert str(refused.value).splitlines()[0].endswith(": none of the chosen methods can be trained")
+    assert str(refused.value).splitlines()[1:] == [
+        f"  - CNN (Y,S), NoisyAND (Y,S), AttentionMIL (Y,S) and 1 more: {s}",
+        f"  - NoisyOr (U,Y,S), TextbookNoisyOr (U,Y,S), NoisyAND (U,Y,S) and 6 more: {u}; {s}",
+        f"  - Proposed (U,Y): {u}",
+    ]
+
+
+def test_rows_with_U_are_skipped_where_annotations_do_not_go_round(cohort: Path, tmp_path: Path) -> None:
+    """Three annotated patients for five folds; a second start, also with other rows, finds the same."""
+    shutil.copytree(cohort, tmp_path / "c")
+    entries = Cohort.read(tmp_path / "c").entries
+    annotated = sorted({entry.patient for entry in entries})[:3]
+    for entry in entries:
+        if entry.patient not in annotated:
+            (tmp_path / "c" / "annotations" / f"{entry.slide_id}.geojson").unlink()
+    quick = recipe(malignancy__epochs=1, malignancy__tiles_per_slide=1)
+    with pytest.raises(
+        ConfigError, match=r"18 slides cannot be divided into 5 folds: fold \d has no annotated slide to"
+    ):
+        crossval(tmp_path / "c", quick, tmp_path / "run", Plan(choose_methods(["proposed"])))
+    why = "U: 3 patients with annotations are too few for 5 folds; use fewer folds, or annotate more patients"
+    for _ in range(2):
+        found = crossval(tmp_path / "c", quick, tmp_path / "run", Plan(choose_methods(["cnn,mixture"]), only=(0,)))
+        assert [method.name for method in found.methods] == ["CNN (Y,S)"] and not found.failed
+        assert found.skipped == {"Mixture (U,Y,S)": why}
+        assert json.loads((found.run / "crossval.json").read_text())["skipped"] == found.skipped
+        assert {row.method for row in read_predictions(found.predictions)} == {"CNN (Y,S)"}
+    with pytest.raises(ConfigError) as refused:
+        crossval(tmp_path / "c", quick, tmp_path / "run", Plan(choose_methods(["mixture"]), only=(0,)))
+    assert str(refused.value).endswith(f"none of the chosen methods can be trained\n  - Mixture (U,Y,S): {why}")
 
 
 def test_without_malignancy_or_with_too_few_patients_there_is_nothing_to_compare(cohort: Path, tmp_path: Path) -> None:
     shutil.copytree(cohort, tmp_path / "c")
     entries = Cohort.read(tmp_path / "c").entries
-    with pytest.raises(ConfigError, match="patients cannot be dealt into 40 parts"):
+    with pytest.raises(ConfigError, match="patients cannot be dealt into 40 folds; use fewer folds, or add"):
         crossval(tmp_path / "c", recipe(), tmp_path / "run", Plan(folds=40))
     with pytest.raises(ConfigError, match="2 folds: give at least 3"):
         crossval(tmp_path / "c", recipe(), tmp_path / "run", Plan(folds=2))
@@ -449,6 +522,12 @@ def test_methods_are_chosen_by_row_family_or_labels() -> None:
     assert [m.name for m in choose_methods(["Proposed (U,Y,S)", "cnn"])] == ["CNN (Y,S)", "Proposed (U,Y,S)"]
     assert [m.labels for m in choose_methods(["proposed"])] == ["UY", "US", "UV", "UYV", "USV", "UYS", "UYSV"]
     assert {m.family for m in choose_methods(labels=["ys"])} == {"CNN", "NoisyAND", "AttentionMIL", "GatedAttentionMIL"}
+    assert [m.slug for m in choose_methods(["Proposed (U,Y,S), cnn", "mixture"])] == [
+        "cnn-ys",
+        "proposed-uys",
+        "mixture-uys",
+    ]
+    assert choose_methods(labels=["UY,us"]) == choose_methods(labels=["UY", "US"]) == choose_methods(["proposed"])[:2]
     with pytest.raises(ConfigError, match="--methods clam: no such method"):
         choose_methods(["clam"])
     with pytest.raises(ConfigError, match="--labels UY: none of the chosen methods"):

@@ -233,7 +233,7 @@ def test_one_class_one_slide_or_nothing_known_still_gives_a_page(tmp_path: Path)
     for name, text, expected in (
         ("one_class", "slide_id,score,malignant\na,1,1\nb,2,1\n", "no benign slide"),
         ("one_slide", "slide_id,score,malignant\na,1,0\n", "no malignant slide"),
-        ("unknown", "slide_id,probability\na,0.5\nb,0.25\n", "no slides"),
+        ("unknown", "slide_id,probability\na,0.5\nb,0.25\n", "whether slides are malignant is not known"),
     ):
         (tmp_path / f"{name}.csv").write_text(text, encoding="utf-8")
         found = evaluate(Sources(tmp_path / f"{name}.csv"), tmp_path / name, FEW)

@@ -52,6 +52,10 @@ def test_few_columns_are_enough_in_any_order_and_spelling(tmp_path: Path) -> Non
         ("slide_id,score,status\na,1,done\n", "row 2: status 'done': expected one of ok, inadequate, failed"),
         ("slide_id,score\na,1,2,3\n", "row 2: 4 cells under 2 column names"),
         ("slide_id,score\n,1\n", "row 2: slide_id is blank"),
+        ("slide_id,score,Score\na,1,2\n", "header: score, Score all mean score; keep one"),
+        ("slide_id,p_1,label,Y\na,1,0,1\n", "header: label, Y all mean malignant; keep one"),
+        ("slide_id,score,informative_tiles\na,1,inf\n", "informative_tiles 'inf': expected a whole number"),
+        ("slide_id,p_0,p_1\na,0.5,0.7\n", "row 2: p_0 0.5 and p_1 0.7 do not add up to 1"),
     ],
 )
 def test_what_cannot_be_understood(tmp_path: Path, text: str, expected: str) -> None:
@@ -65,7 +69,7 @@ def test_readers(tmp_path: Path) -> None:
     assert found == (Reader("ann", {"a": 2}, ("b",)), Reader("zoe", {"a": 4}))
     for text, expected in (
         ("slide_id,reader\na,x\n", "no column “bethesda”"),
-        ("slide_id,reader,bethesda\na,x,9\n", "row 2: expected a Bethesda category 1 to 6"),
+        ("slide_id,reader,bethesda\na,x,9\n", "row 2: bethesda '9': expected a Bethesda category 1 to 6"),
         ("slide_id,reader,bethesda\na,x,4\na,x,5\n", "row 3: x read a in row 2 too"),
         ("slide_id,reader,bethesda\na,,4\n", "row 2: slide_id or reader is blank"),
     ):

@@ -273,10 +273,10 @@ def test_another_recipe_or_other_labels_in_the_same_folder_are_refused(
 @pytest.mark.parametrize(
     ("labels", "missing", "told"),
     [
-        ("YS", "malignant", r"cannot train UYS \(Y: 0 of the 2 patients.*could be trained instead: .*US"),
+        ("YS", "malignant", r"cannot train UYS \(Y: no usable slide is labelled.*could be trained instead: .*US"),
         ("Y", "bethesda", None),
-        ("YS", "bethesda", r"cannot train UYS \(S: 0 of the 2 patients.*could be trained instead: .*UY"),
-        ("YS", "annotations", r"cannot train UYS \(U: 0 of the 2 patients.*nothing could be trained instead"),
+        ("YS", "bethesda", r"cannot train UYS \(S: no usable slide has a TBS category.*could be trained instead: .*UY"),
+        ("YS", "annotations", r"cannot train UYS \(U: no usable slide.*nothing could be trained instead"),
     ],
 )
 def test_a_cohort_that_cannot_train_is_refused_before_any_work(

@@ -18,9 +18,11 @@ def crossval(
     run: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="Folder of the run; a second start goes on.")],
     methods: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="all, a family (proposed) or a row (proposed-uys); may be repeated."),
+        typer.Option(metavar="NAME,…", help="all, families (proposed) or rows (proposed-uys); may be repeated."),
     ] = None,
-    labels: Annotated[list[str] | None, typer.Option(help="Only rows with these labels, as UYS or YS.")] = None,
+    labels: Annotated[
+        list[str] | None, typer.Option(metavar="LETTERS,…", help="Only rows with these labels, as UYS,YS.")
+    ] = None,
     folds: Annotated[int, typer.Option(help="Parts of the cohort, each tested once.")] = 5,
     splits: Annotated[
         Path | None, typer.Option(help="Folds to use: a splits.json, or a folder of CLAM's splits_<k>.csv.")

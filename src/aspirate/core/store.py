@@ -19,6 +19,7 @@ ANNOTATION_FOLDER = "annotations"
 ANNOTATION_TABLE = "annotations.csv"
 SLIDE_FOLDER = "slides"
 TILE_FOLDER = "tiles"
+CONFIG_FILE, SPLITS_FILE = "config.toml", "splits.json"
 PROVENANCE_FILE = "provenance.json"
 LEARNING_CURVE_FILE = "learning_curve.csv"
 REPORT_FILE = Path("report", "index.html")

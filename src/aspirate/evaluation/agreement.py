@@ -59,6 +59,8 @@ def weighted_kappa(
     groups = patient_numbers(patients, len(cells))
     if len(cells) == 0:
         return unknown(0, "none", "no slides")
+    if len(cells) == 1:
+        return unknown(1, "none", "one slide says nothing of agreement")
     if len(np.unique(cells)) == 1 and cells[0] // SIZE == cells[0] % SIZE:
         return unknown(len(cells), "none", "all slides in one category: kappa is undefined")
     member = np.eye(SIZE**2)[cells]  # (N, 25)

@@ -130,7 +130,7 @@ def analyse(material: Material, settings: EvaluateSettings, advance: Advance = s
         against_reference=against,
         pairs=pairs,
         prevalence=prevalence,
-        decision_curve=_decision_curve(own, settings),
+        decision_curve=_decision_curve(own, material.patients, settings),
         readers=_readers(material, reference, settings) if material.readers else None,
         ppi=_ppi(material),
         stage_1=material.stage_1,
@@ -170,12 +170,15 @@ def _comparisons(
     return tuple(gains(scores, truth, patients, against, how)), tuple(gains(scores, truth, patients, every, how))
 
 
-def _decision_curve(own: Sequence[Prediction], settings: EvaluateSettings) -> tuple[NetBenefit, ...]:
+def _decision_curve(
+    own: Sequence[Prediction], patients: Mapping[str, str] | None, settings: EvaluateSettings
+) -> tuple[NetBenefit, ...]:
     probabilities = [row.probability for row in own if row.probability is not None]
     truth = np.array([bool(row.malignant) for row in own], bool)
     if len(probabilities) < len(own) or missing_kind(truth):
         return ()
-    return decision_curve(probabilities, truth, DECISION_THRESHOLDS, settings.prevalence)
+    whose = None if patients is None else [patients[row.slide_id] for row in own]
+    return decision_curve(probabilities, truth, DECISION_THRESHOLDS, settings.prevalence, whose, settings.bootstrap)
 
 
 def _readers(material: Material, reference: str, settings: EvaluateSettings) -> ReadersAnalysis:
@@ -218,7 +221,13 @@ def _gaps(analysis: Analysis, material: Material) -> list[str]:
     truth = np.array([value for value in material.malignant.values() if value is not None], bool)
     gaps = []
     if reason := missing_kind(truth):
-        gaps.append(f"{reason}: nothing that tells malignant from benign can be computed")
+        why = reason if len(truth) else "whether slides are malignant is not known"
+        gaps.append(f"{why}: nothing that tells malignant from benign can be computed")
+    if own.pooled_by == "nothing":
+        gaps.append(
+            f"{own.name} gives scores without probabilities, and scores of different folds are not on one scale: no "
+            "figures of all folds together, no comparison with readers"
+        )
     if analysis.slides.patients is None:
         gaps.append("patients are not known: each slide counts as its own, so intervals may be too narrow")
     if not material.validation:
@@ -227,12 +236,14 @@ def _gaps(analysis: Analysis, material: Material) -> list[str]:
         )
     elif own.operating is None and not missing_kind(truth):
         gaps.append(f"no validation predictions of {own.name} in its own folds: no operating points of it")
-    if own.after is None:
+    if own.after is None and own.counts.used:
         gaps.append(f"{own.name} gives no probabilities: no calibration, no decision curve")
     if not any(c in TRAINABLE_BETHESDA for c in material.bethesda.values()):
         gaps.append("no slide has a reported TBS: no agreement with it, no conformal sets, no figures for TBS 3–5")
     elif own.confusion.n == 0:
         gaps.append(f"{own.name} gives no TBS: no agreement, no combination with readers")
+    if absent := len({entry.slide_id for entry in material.entries} - material.malignant.keys()):
+        gaps.append(f"slides of the cohort that were not predicted: {absent}")
     gaps += _reader_gaps(material)
     gaps += [f"{method.name}: {note}" for method in analysis.methods for note in method.notes]
     gaps += [f"{name} was not run: {why}" for name, why in analysis.skipped.items()]

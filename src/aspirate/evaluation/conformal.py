@@ -19,7 +19,16 @@ from scipy.special import expit
 from aspirate.core.errors import ConfigError, TableError
 from aspirate.core.labels import TRAINABLE_BETHESDA
 from aspirate.evaluation.agreement import ranks
-from aspirate.evaluation.estimates import Estimate, numbers, proportion
+from aspirate.evaluation.estimates import (
+    BOOTSTRAP,
+    Bootstrap,
+    Estimate,
+    bootstrapped,
+    numbers,
+    patient_numbers,
+    proportion,
+    unknown,
+)
 
 SIZE = len(TRAINABLE_BETHESDA)
 
@@ -89,11 +98,17 @@ class Coverage:
     covered: Estimate
     by_category: Mapping[int, Estimate]
     """Only the first is promised; a rare category may be covered less."""
-    mean_size: float
+    mean_size: Estimate
     singletons: Estimate
 
 
-def coverage(ranges: ArrayLike, bethesda: ArrayLike, level: float = 0.95) -> Coverage:
+def coverage(
+    ranges: ArrayLike,
+    bethesda: ArrayLike,
+    patients: Sequence[object] | None = None,
+    settings: Bootstrap = BOOTSTRAP,
+) -> Coverage:
+    """Shares with exact intervals, the mean size with one by resampling patients."""
     bounds = np.asarray(ranges, np.int64).reshape(-1, 2)
     category = ranks("bethesda", bethesda) + TRAINABLE_BETHESDA[0]
     if len(category) != len(bounds):
@@ -102,10 +117,15 @@ def coverage(ranges: ArrayLike, bethesda: ArrayLike, level: float = 0.95) -> Cov
     size = bounds[:, 1] - bounds[:, 0] + 1
 
     def share(of: NDArray[np.bool_]) -> Estimate:
-        return proportion(int(of.sum()), len(of), level)
+        return proportion(int(of.sum()), len(of), settings.level)
 
+    def mean_size(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(weights @ size / weights.sum(1))
+
+    groups = patient_numbers(patients, len(size))
+    mean = bootstrapped(mean_size, groups, settings) if len(size) else unknown(0, "none", "no slides")
     by_category = {c: share(hit[category == c]) for c in TRAINABLE_BETHESDA}
-    return Coverage(share(hit), by_category, float(size.mean()) if len(size) else float("nan"), share(size == 1))
+    return Coverage(share(hit), by_category, mean, share(size == 1))
 
 
 def _labelled(probabilities: ArrayLike, bethesda: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

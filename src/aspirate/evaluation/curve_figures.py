@@ -97,6 +97,8 @@ def decision_figure(analysis: Analysis) -> Figure:
     at = [point.threshold for point in analysis.decision_curve]
     own = [point.method for point in analysis.decision_curve]
     every = [point.treat_all for point in analysis.decision_curve]
+    low, high = ([getattr(point, end) for point in analysis.decision_curve] for end in ("low", "high"))
+    axes.fill_between(at, low, high, color=BLACK, alpha=0.12, linewidth=0)
     axes.plot(at, own, color=BLACK, label=analysis.reference)
     axes.plot(at, every, color=VERMILION, linestyle="--", label="call every slide malignant")
     axes.axhline(0, color=BLUE, linestyle=":", label="call no slide malignant")

@@ -56,7 +56,8 @@ def _of_reference(analysis: Analysis) -> Plan:
         caption = f"{analysis.reference}, test slides of all folds, by histology."
         plan.append(("histogram", "Slides by what was said of them", caption, lambda: bars.truth_histogram(analysis)))
     if analysis.decision_curve:
-        caption = "Malignant slides found per slide, less false alarms weighed by the odds of the threshold."
+        caption = "Malignant slides found per slide, less false alarms weighed by the odds of the threshold. "
+        caption += "Grey: 95 % at each threshold by itself, patients resampled."
         plan.append(("decision_curve", "Decision curve", caption, lambda: lines.decision_figure(analysis)))
     if any(isfinite(group.discrimination.auc.value) for group in own.subgroups):
         caption = "95 % intervals by DeLong; a group that lacks a kind has no point."

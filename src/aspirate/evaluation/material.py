@@ -1,7 +1,7 @@
 """What is evaluated: predictions and whatever else is known, checked and brought together before any number is made."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import TypeVar
@@ -154,12 +154,14 @@ def brought_together(material: Material) -> Material:
     entries = {entry.slide_id: entry for entry in named.entries}
     problems: list[str] = []
     parts = []
+    scored = {row.method for row in (*named.predictions, *named.validation) if _judged(row) and row.score is not None}
     for what, rows in (("", named.predictions), ("validation: ", named.validation)):
-        problems += [f"{what}{problem}" for problem in _row_problems(rows, entries)]
+        problems += [f"{what}{problem}" for problem in _row_problems(rows, entries, scored)]
         parts.append(tuple(_labelled(row, entries.get(row.slide_id)) for row in rows))
     problems += _repeated(named.predictions, with_fold=False)
     problems += [f"validation: {problem}" for problem in _repeated(named.validation, with_fold=True)]
     problems += _contradicted((*parts[0], *parts[1]))
+    problems += _on_both_sides(named.predictions, named.validation, entries)
     if problems:
         raise TableError("predictions", problems)
     return replace(named, predictions=parts[0], validation=parts[1])
@@ -176,9 +178,17 @@ def _labelled(row: Prediction, entry: SlideEntry | None) -> Prediction:
     return replace(row, malignant=malignant, bethesda=entry.bethesda if row.bethesda is None else row.bethesda)
 
 
-def _row_problems(rows: tuple[Prediction, ...], entries: Mapping[str, SlideEntry]) -> list[str]:
+def _judged(row: Prediction) -> bool:
+    return row.status == "ok"
+
+
+def _row_problems(
+    rows: tuple[Prediction, ...], entries: Mapping[str, SlideEntry], scored: Collection[str]
+) -> list[str]:
+    """`scored` are methods that give scores, to slides tested or validated on: thresholds of one are used on the other,
+    and slides with and without a score would be ranked on different scales."""
     problems = []
-    calibrated = {row.method for row in rows if row.status == "ok" and row.probability is not None}
+    calibrated = {row.method for row in rows if _judged(row) and row.probability is not None}
     for row in rows:
         who = f"slide {row.slide_id} by {row.method}"
         for name in ("score", "probability"):
@@ -187,10 +197,15 @@ def _row_problems(rows: tuple[Prediction, ...], entries: Mapping[str, SlideEntry
                 problems.append(f"{who}: {name} is {value}; predict it again, or set its status to failed")
         if row.probability is not None and isfinite(row.probability) and not 0 <= row.probability <= 1:
             problems.append(f"{who}: probability is {row.probability:g}; give 0 to 1, or call the column score")
-        if row.status == "ok" and row.score is None and row.probability is None:
-            problems.append(f"{who}: neither score nor probability; give one, or set its status to failed")
-        elif row.status == "ok" and row.probability is None and row.method in calibrated:
-            problems.append(f"{who}: no probability, which other slides have; give it, or set its status to failed")
+        if _judged(row) and row.score is None and row.probability is None:
+            problems.append(f"{who}: neither score nor probability, or NaN; give one, or set its status to failed")
+        elif _judged(row):
+            groups = (("score", scored), ("probability", calibrated))
+            problems += [
+                f"{who}: {name} is blank or NaN, which other slides have; give it, or set its status to failed"
+                for name, having in groups
+                if getattr(row, name) is None and row.method in having
+            ]
         problems += [
             f"{who}: TBS is {category}; give 1 to 6, or leave it blank"
             for category in (row.bethesda, row.predicted_bethesda)
@@ -221,6 +236,25 @@ def _repeated(rows: tuple[Prediction, ...], with_fold: bool) -> list[str]:
             where = f" (folds {', '.join(folds)})" if len(folds) > 1 else ""
             problems.append(f"slide {slide_id} by {method}: {times} rows{where}; keep one")
     return problems
+
+
+def _on_both_sides(
+    predictions: tuple[Prediction, ...], validation: tuple[Prediction, ...], entries: Mapping[str, SlideEntry]
+) -> list[str]:
+    """What is chosen on validation slides must not have seen the patients it is tested on."""
+
+    def patient(row: Prediction) -> str:
+        return entries[row.slide_id].patient if row.slide_id in entries else row.slide_id
+
+    tested = {(row.method, row.fold, patient(row)) for row in predictions}
+    both = dict.fromkeys(
+        (row.slide_id, row.fold) for row in validation if (row.method, row.fold, patient(row)) in tested
+    )
+    return [
+        f"validation: slide {slide_id}{f' of fold {fold}' if fold else ''}: its patient is also tested on; thresholds "
+        "would be chosen on test slides, so leave it out"
+        for slide_id, fold in both
+    ]
 
 
 def _contradicted(rows: tuple[Prediction, ...]) -> list[str]:

@@ -39,6 +39,8 @@ class Subgroup:
     kind: GroupKind
     name: str
     discrimination: Discrimination
+    decisions: Decisions | None
+    """By the thresholds of all slides; None where there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,7 @@ class MethodAnalysis:
         pooled = self.discrimination([row.slide_id for row in self.used])
         auc, ap = self.over_folds()
         kappa, table = self.agreement()
+        operating = self.operating()
         return MethodResult(
             name=self.name,
             counts=self.counts(),
@@ -145,9 +148,9 @@ class MethodAnalysis:
             ),
             after=self.quality([row.probability for row in self.used]),
             own_rates=self.own_rates(),
-            operating=self.operating(),
+            operating=operating,
             sets=self.sets(),
-            subgroups=self.subgroups(),
+            subgroups=self.subgroups(operating),
             notes=tuple(self.notes),
         )
 
@@ -238,14 +241,20 @@ class MethodAnalysis:
             found = fitted.ranges(category_probabilities([fold_score(row) for row in test], learned.cuts))
             ranges |= {row.slide_id: (low, high) for row, (low, high) in zip(test, found.tolist(), strict=True)}
             if fitted.note:
-                notes[fitted.note] = None
+                notes[f"fold {fold}: {fitted.note}" if fold else fitted.note] = None
         if not ranges:
             return None
         reported = self.material.bethesda
-        found_by = coverage(list(ranges.values()), [float(reported[slide_id] or 0) for slide_id in ranges])
+        self.notes += notes
+        found_by = coverage(
+            list(ranges.values()),
+            [float(reported[slide_id] or 0) for slide_id in ranges],
+            self.whose(list(ranges)),
+            self.settings.bootstrap,
+        )
         return TbsSets(self.settings.alpha, found_by, ranges, "; ".join(notes))
 
-    def subgroups(self) -> tuple[Subgroup, ...]:
+    def subgroups(self, operating: Operating | None) -> tuple[Subgroup, ...]:
         """By site, and by the reported TBS where it decides least."""
         sites = {entry.slide_id: entry.site for entry in self.material.entries if entry.site is not None}
         tbs = self.material.bethesda
@@ -260,7 +269,19 @@ class MethodAnalysis:
             ("site", name, [r.slide_id for r in self.used if sites.get(r.slide_id) == name])
             for name in sorted(set(sites.values()))
         ]
-        return tuple(Subgroup(kind, name, self.discrimination(ids)) for kind, name, ids in groups if ids)
+        return tuple(
+            Subgroup(kind, name, self.discrimination(ids), self.decisions(ids, operating))
+            for kind, name, ids in groups
+            if ids
+        )
+
+    def decisions(self, slide_ids: Sequence[str], operating: Operating | None) -> Decisions | None:
+        """Of these slides, as far as thresholds of their folds are known."""
+        judged = [row for row in self.used if operating and row.slide_id in operating.calls.keys() & set(slide_ids)]
+        if not judged or operating is None:
+            return None
+        y = [float(bool(row.malignant)) for row in judged]
+        return decisions([operating.calls[row.slide_id] for row in judged], y, prevalence_in(self.used, self.settings))
 
 
 def _with_category(rows: Sequence[Prediction]) -> list[Prediction]:

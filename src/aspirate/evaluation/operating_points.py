@@ -12,7 +12,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from aspirate.core.errors import ConfigError, TableError
-from aspirate.evaluation.estimates import NAN, Estimate, kinds, missing_kind, numbers, proportion, unknown
+from aspirate.evaluation.estimates import (
+    BOOTSTRAP,
+    NAN,
+    Bootstrap,
+    Estimate,
+    kinds,
+    missing_kind,
+    numbers,
+    patient_numbers,
+    percentiles,
+    proportion,
+    resample,
+    unknown,
+)
 from aspirate.evaluation.probabilities import checked_probabilities
 
 BENIGN, UNDECIDED, MALIGNANT = -1, 0, 1
@@ -198,12 +211,20 @@ class NetBenefit:
 
     threshold: float
     method: float
+    low: float
+    high: float
+    """Of the method's, at each threshold by itself."""
     treat_all: float
     n: int
 
 
 def decision_curve(
-    probabilities: ArrayLike, malignant: ArrayLike, thresholds: Sequence[float], prevalence: float | None = None
+    probabilities: ArrayLike,
+    malignant: ArrayLike,
+    thresholds: Sequence[float],
+    prevalence: float | None = None,
+    patients: Sequence[object] | None = None,
+    settings: Bootstrap = BOOTSTRAP,
 ) -> tuple[NetBenefit, ...]:
     """TP/n − FP/n · t/(1 − t), called malignant at p ≥ t; for another share of malignant slides if one is given."""
     p, y = checked_probabilities(probabilities, malignant)
@@ -211,13 +232,24 @@ def decision_curve(
     if wrong:
         raise ConfigError(f"threshold {wrong[0]}: a decision threshold is a probability from 0 to below 1")
     if missing_kind(y) and (prevalence is not None or len(y) == 0):
-        return tuple(NetBenefit(t, NAN, NAN, len(y)) for t in thresholds)
-    weight = np.full(len(y), 1 / len(y))
+        return tuple(NetBenefit(t, NAN, NAN, NAN, NAN, len(y)) for t in thresholds)
     if prevalence is not None:
         _check_prevalence(prevalence)
-        weight = np.where(y, prevalence / y.sum(), (1 - prevalence) / (~y).sum())
+    at = np.asarray(thresholds, np.float64)
+    worth = np.where(y[:, None], 1.0, -at / (1 - at))  # (N, T), of a slide that is called malignant
+    called = p[:, None] >= at
 
-    def benefit(called: NDArray[np.bool_], t: float) -> float:
-        return float(weight[called & y].sum() - weight[called & ~y].sum() * t / (1 - t))
+    def benefit(drawn: NDArray[np.float64], of: NDArray[np.float64] = worth * called) -> NDArray[np.float64]:
+        """(R, N) → (R, T)"""
+        if prevalence is None:
+            return np.asarray(drawn @ of / drawn.sum(1, keepdims=True))
+        with np.errstate(invalid="ignore"):  # a resample that lacks a kind says nothing
+            kinds_ = ((prevalence, drawn * y), (1 - prevalence, drawn * ~y))
+            return np.asarray(sum(share * own @ of / own.sum(1, keepdims=True) for share, own in kinds_))
 
-    return tuple(NetBenefit(t, benefit(p >= t, t), benefit(p >= 0, t), len(y)) for t in thresholds)
+    groups = patient_numbers(patients, len(y))
+    resampled = resample(benefit, groups, settings)  # (resamples, T)
+    every = np.ones((1, len(y)))
+    found = zip(at, benefit(every)[0], benefit(every, worth)[0], resampled.T, strict=True)
+    intervals = ((t, percentiles(float(own), drawn, groups, settings), all_) for t, own, all_, drawn in found)
+    return tuple(NetBenefit(float(t), e.value, e.low, e.high, float(all_), len(y)) for t, e, all_ in intervals)

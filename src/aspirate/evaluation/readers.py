@@ -91,13 +91,13 @@ def compare_with_readers(
     patients: Mapping[str, str] | None = None,
     settings: Bootstrap = BOOTSTRAP,
 ) -> tuple[ReaderComparison, ...]:
-    """`algorithm` is its score by slide."""
+    """`algorithm` is its score by slide; where it has none, readers stand alone."""
     scores: Scores = {ALGORITHM: algorithm, **_by_name(readers)}
     pairs = [(ALGORITHM, reader.name) for reader in readers]
     found = []
     for reader, gain in zip(readers, gains(scores, malignant, patients, pairs, settings), strict=True):
-        shared = reader.categories.keys() & algorithm.keys()
-        both = ({slide: own[slide] for slide in shared} for own in (reader.categories, algorithm))
+        shared = reader.categories.keys() & algorithm.keys() if algorithm else reader.categories.keys()
+        both = ({slide: own[slide] for slide in shared if slide in own} for own in (reader.categories, algorithm))
         own, other = (discrimination_of(part, malignant, patients, settings) for part in both)
         found.append(ReaderComparison(reader.name, own, other, gain))
     return tuple(found)
@@ -105,11 +105,11 @@ def compare_with_readers(
 
 def _by_name(readers: Sequence[Reader]) -> dict[str, Categories]:
     names = [reader.name for reader in readers]
-    twice = sorted({name for name in [*names, ALGORITHM] if [*names, ALGORITHM].count(name) > 1})
-    if twice:
-        raise TableError(
-            "readers", [f"the name {name!r} is taken twice; give each reader an own name" for name in twice]
-        )
+    problems = [f"two have the name {name!r}; give each an own name" for name in set(names) if names.count(name) > 1]
+    if ALGORITHM in names:
+        problems.append(f"the name {ALGORITHM!r} stands for the program; give the reader another one")
+    if problems:
+        raise TableError("readers", sorted(problems))
     return {reader.name: reader.categories for reader in readers}
 
 

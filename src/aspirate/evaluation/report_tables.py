@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from aspirate.core.labels import TRAINABLE_BETHESDA
 from aspirate.evaluation.analysis import Analysis
 from aspirate.evaluation.method_results import MethodResult
 from aspirate.evaluation.operating_points import Rates
@@ -22,8 +23,8 @@ def tables(analysis: Analysis) -> dict[str, Table]:
     """By name, in the order of the report."""
     makers: Sequence[Callable[[Analysis], Table]] = (
         slides_table, methods_table, reference_table, pairs_table, calibration_table, operating_table, rates_table,
-        agreement_table, subgroups_table, readers_table, combination_table, conflicts_table, kappa_table, stage_1_table,
-        learning_table, marks_table, annotated_table, model_table, model_slides_table,
+        agreement_table, confusion_table, subgroups_table, readers_table, combination_table, conflicts_table,
+        kappa_table, stage_1_table, learning_table, marks_table, annotated_table, model_table, model_slides_table,
     )  # fmt: skip
     made = [make(analysis) for make in makers]
     return {table.name: table for table in made if table.rows}
@@ -176,7 +177,10 @@ def agreement_table(analysis: Analysis) -> Table:
         f"sets hold the TBS ({100 * promised:g} % promised)",
         "mean size",
     )
-    note = "κ with quadratic weights. Sets are ranges of TBS categories by split conformal prediction."
+    note = (
+        "κ with quadratic weights. Sets are ranges of TBS categories by split conformal prediction; only a method "
+        "whose score is cut into categories has them."
+    )
     title = "TBS categories"
     return Table("agreement", title, (*columns, "sets of one category"), tuple(rows), note, analysis.reference)
 
@@ -189,10 +193,32 @@ def subgroups_table(analysis: Analysis) -> Table:
             group.discrimination.auc_delong,
             group.discrimination.ap,
             f"{group.discrimination.malignant}/{group.discrimination.malignant + group.discrimination.benign}",
+            *(
+                (Share(d.decided), Share(d.benign_risk), Share(d.malignant_risk))
+                if (d := group.decisions) is not None
+                else (GAP, GAP, GAP)
+            ),
             group.discrimination.auc_delong.note,
         )
         for method in analysis.methods
         for group in method.subgroups
     )
-    columns = ("method", "slides", "AUC, DeLong", "AP", "malignant / slides", "note")
-    return Table("subgroups", "Subgroups", columns, rows, "TBS as reported.", analysis.reference)
+    called = ("malignant of those called benign", "malignant of those called malignant")
+    columns = ("method", "slides", "AUC, DeLong", "AP", "malignant / slides", "decided", *called, "note")
+    note = "TBS as reported. Decided by the thresholds that were chosen for all slides."
+    return Table("subgroups", "Subgroups", columns, rows, note, analysis.reference)
+
+
+def confusion_table(analysis: Analysis) -> Table:
+    """The counts that figures of confusion show, for the reference method and for readers."""
+    own = analysis.method(analysis.reference)
+    pairs = [(own.name, "report", own.confusion)] if own.confusion.n else []
+    pairs += [(p.first, p.second, p.confusion) for p in (analysis.readers.agreements if analysis.readers else ())]
+    names = [f"TBS {category}" for category in TRAINABLE_BETHESDA]
+    rows = tuple(
+        (first, second, name, *counts)
+        for first, second, table in pairs
+        for name, counts in zip(names, table.counts.tolist(), strict=True)
+    )
+    columns = ("first", "second", "first says", *(f"second says {name}" for name in names))
+    return Table("confusion", "TBS categories of two", columns, rows, f"algorithm: {own.name}.")

@@ -41,7 +41,7 @@ def deal(
         patients[entry.patient].append(entry)
     if len(patients) < parts:
         raise ConfigError(
-            f"{len(patients)} patients cannot be dealt into {parts} parts; use fewer parts, or more slides"
+            f"{len(patients)} patients cannot be dealt into {parts} parts; use fewer parts, or add more patients"
         )
     kinds: defaultdict[tuple[int, int, int], list[str]] = defaultdict(list)
     for patient in sorted(patients):
@@ -97,6 +97,11 @@ FEWEST_FOLDS = 3
 """To train, to validate and to test on."""
 
 
+def fewer_folds_or(remedy: str, folds: int) -> str:
+    """What to do about folds that cannot be had."""
+    return f"use fewer folds, or {remedy}" if folds > FEWEST_FOLDS else remedy
+
+
 def choose_folds(
     entries: Sequence[SlideEntry], folds: int, seed: int, annotated: frozenset[str], labels: str
 ) -> tuple[Split, ...]:
@@ -107,6 +112,9 @@ def choose_folds(
     """
     if folds < FEWEST_FOLDS:
         raise ConfigError(f"{folds} folds: give at least {FEWEST_FOLDS}, to train, to validate and to test on")
+    if (patients := len({entry.patient for entry in entries})) < folds:
+        remedy = fewer_folds_or("add more patients", folds)
+        raise ConfigError(f"{patients} patients cannot be dealt into {folds} folds; {remedy}")
     fewest: list[str] | None = None
     for shuffle in range(SHUFFLES):
         splits = rotated(deal(entries, folds, seed + shuffle, annotated, by_kind=shuffle == 0), folds)
@@ -116,9 +124,18 @@ def choose_folds(
         if fewest is None or len(lacking) < len(fewest):
             fewest = lacking
     raise ConfigError(
-        f"{len(entries)} slides cannot be divided into {folds} folds: {'; '.join((fewest or [])[:4])}; use fewer "
-        "folds, or label more patients"
+        f"{len(entries)} slides cannot be divided into {folds} folds: {'; '.join((fewest or [])[:4])}; "
+        + fewer_folds_or("label more patients", folds)
     )
+
+
+def too_few_annotated(splits: Sequence[Split], entries: Sequence[SlideEntry], annotated: frozenset[str]) -> str | None:
+    """Why U cannot be learned, None where every fold has annotated slides to learn from and to validate on."""
+    patients = {entry.slide_id: entry.patient for entry in entries if entry.slide_id in annotated}
+    if all(patients.keys() & part for split in splits for part in (split.train, split.validation)):
+        return None
+    remedy = fewer_folds_or("annotate more patients", len(splits))
+    return f"U: {len(set(patients.values()))} patients with annotations are too few for {len(splits)} folds; {remedy}"
 
 
 def folds_of_cohort(entries: Sequence[SlideEntry]) -> tuple[Split, ...] | None:

@@ -87,13 +87,30 @@ def _interval(found: Estimate) -> str:
     return value if isnan(found.low) else f"{value}, 95 % interval {found.low:.3f} to {found.high:.3f}"
 
 
+def _short(found: Estimate, sign: str = "") -> str:
+    value, *ends = (f"{number:{sign}.3f}".replace("-", "−") for number in (found.value, found.low, found.high))
+    return value if isnan(found.low) else f"{value} ({' to '.join(ends)})"
+
+
 def _indeterminate(own: MethodResult) -> str:
     group = next((group for group in own.subgroups if group.name == "TBS 3–5"), None)
     if group is None or isnan(group.discrimination.auc.value):
         return ""
     found = group.discrimination
     where = f"On the {found.auc.n} slides reported as TBS 3 to 5, where the report decides least"
-    return f"{where}, its AUC is {_interval(found.auc_delong)}."
+    said = f"{where}, its AUC is {_interval(found.auc_delong)}"
+    if (made := group.decisions) is None:
+        return f"{said}."
+    wrong = sum(
+        round(n * share)
+        for n, share in (
+            (made.benign_risk.n, made.benign_risk.value),
+            (made.malignant_risk.n, 1 - made.malignant_risk.value),
+        )
+        if n
+    )
+    decided = made.benign_risk.n + made.malignant_risk.n
+    return f"{said}; it decides {decided} of them, {_number(wrong)} wrongly."
 
 
 def _calibration(own: MethodResult) -> str:
@@ -113,9 +130,10 @@ def _readers(analysis: Analysis) -> str:
     if not known:
         return ""
     each = ", ".join(
-        f"reader {one.reader} {one.own.auc.value:.3f} against {one.algorithm.auc.value:.3f}" for one in known
+        f"reader {one.reader} {_short(one.own.auc)} against {_short(one.algorithm.auc)} on {one.own.auc.n} slides"
+        for one in known
     )
-    return f"Readers against the algorithm, AUC on the slides of each reader: {each}."
+    return f"Readers against the algorithm, AUC and 95 % interval on the slides of each reader: {each}."
 
 
 def _combination(analysis: Analysis) -> str:
@@ -126,10 +144,11 @@ def _combination(analysis: Analysis) -> str:
     ]
     if not found:
         return ""
-    each = ", ".join(
-        f"reader {one.reader} {one.gain.auc_delong.estimate.value:+.3f}".replace("-", "−") for one in found
+    each = ", ".join(f"reader {one.reader} {_short(one.gain.auc_delong.estimate, '+')}" for one in found)
+    return (
+        "Reader and algorithm together, the algorithm deciding within TBS 3 to 5, change the reader's AUC (95 % "
+        f"interval): {each}."
     )
-    return f"Reader and algorithm together, the algorithm deciding within TBS 3 to 5, change the reader's AUC: {each}."
 
 
 def _conflicts(analysis: Analysis) -> str:

@@ -1,6 +1,6 @@
 """Tables of tiles: how stage 1 did, what annotators marked, and what the model says of the tiles it kept."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -13,15 +13,19 @@ from aspirate.evaluation.tables import GAP, Cell, Share, Table
 KINDS = ("benign", "malignant")
 
 
+def _over(values: Mapping[str, float], slides: int) -> OverFolds:
+    """Of folds in which the figure is defined."""
+    known = [value for value in values.values() if np.isfinite(value)]
+    sd = float(np.std(known, ddof=1)) if len(known) > 1 else float("nan")
+    return OverFolds(float(np.mean(known)) if known else float("nan"), sd, values, slides)
+
+
 def stage_1_table(analysis: Analysis) -> Table:
     names = sorted({name for figures in analysis.stage_1.values() for name in figures})
     rows: list[tuple[Cell, ...]] = []
     for name in names:
         values = {fold: figures[name] for fold, figures in analysis.stage_1.items() if name in figures}
-        sd = float(np.std(list(values.values()), ddof=1)) if len(values) > 1 else float("nan")
-        rows.append(
-            (name.replace("_", " "), OverFolds(float(np.mean(list(values.values()))), sd, values, 0), len(values))
-        )
+        rows.append((name.replace("_", " "), _over(values, 0), sum(map(np.isfinite, values.values()))))
     columns = ("figure", "mean ± sd", "folds")
     return Table("stage_1", "Stage 1: which tiles are informative", columns, tuple(rows), "On slides held out.")
 
@@ -31,9 +35,7 @@ def learning_table(analysis: Analysis) -> Table:
     for share in sorted({point.share for point in analysis.learning_curve}):
         own = [point for point in analysis.learning_curve if point.share == share]
         values = {point.fold: point.auc for point in own}
-        known = [value for value in values.values() if np.isfinite(value)]
-        sd = float(np.std(known, ddof=1)) if len(known) > 1 else float("nan")
-        over = OverFolds(float(np.mean(known)) if known else float("nan"), sd, values, sum(p.slides for p in own))
+        over = _over(values, sum(p.slides for p in own))
         rows.append((f"{100 * share:g} %", round(float(np.mean([p.annotations for p in own]))), over, len(own)))
     columns = ("share of annotations", "annotations a fold", "AUC over folds", "folds")
     note = "Of Proposed (U,Y,S), trained anew with a part of the annotations on the same folds; by score in each fold."
@@ -88,7 +90,9 @@ def model_table(analysis: Analysis) -> Table:
         "kept tiles that score above 0",
         "mean σ(score) of kept tiles",
     )
-    note = "What the model says of slides it was not trained on, not what is true. Means over slides."
+    note = (
+        "What the model says of slides it was not trained on, not what is true. Mean ± standard deviation over slides."
+    )
     return Table("ppi_model", "PPI as the model sees it", (*columns, "slides"), tuple(rows), note)
 
 
@@ -97,7 +101,10 @@ def _model(analysis: Analysis) -> Sequence[TileFacts]:
 
 
 def _percent(shares: Sequence[float], digits: int = 0) -> str:
-    return f"{100 * float(np.mean(shares)):.{digits}f} %" if shares else GAP
+    if not shares:
+        return GAP
+    spread = f" ± {100 * float(np.std(shares, ddof=1)):.{digits}f}" if len(shares) > 1 else ""
+    return f"{100 * float(np.mean(shares)):.{digits}f}{spread} %"
 
 
 def model_slides_table(analysis: Analysis) -> Table:

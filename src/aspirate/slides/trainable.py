@@ -29,6 +29,12 @@ _WHOSE = {
     "S": "of the second most frequent TBS category",
     "V": "with the second most frequent grade",
 }
+_NONE_AT_ALL = {
+    "U": "no usable slide has annotations",
+    "Y": "no usable slide is labelled benign or malignant",
+    "S": "no usable slide has a TBS category of 2 to 6",
+    "V": "no annotation of a usable slide has a grade",
+}
 
 
 def trainable_sets(slides: Iterable[CheckedSlide]) -> tuple[Trainable, ...]:
@@ -92,6 +98,8 @@ def _judged(labels: str, patients: Mapping[str, Mapping[Hashable, int]]) -> Trai
         needed = PATIENTS_TO_CROSSVAL if possible else PATIENTS_TO_TRAIN
         lacking = (
             f"{letter}: {count} of the {needed} patients needed {_WHOSE[letter]}"
+            if patients[letter]
+            else f"{letter}: {_NONE_AT_ALL[letter]}"
             for letter, count in counts.items()
             if count < needed
         )

@@ -9,11 +9,12 @@ from typing import Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
 
 from aspirate.core.config import Settings
-from aspirate.core.errors import AspirateError
+from aspirate.core.errors import SlideError
 from aspirate.core.records import SlideEntry
 from aspirate.engines.torch_engine import TorchEngine
 from aspirate.learning.augment import Tinted, augment
@@ -57,8 +58,7 @@ class BagLearner:
         self.bank, self.settings, self.seed, self.stack = bank, settings, seed, stack
         self.train, self.validation = list(train), list(validation)
         for entry in (*self.train, *self.validation):
-            if bank.count(f"{entry.slide_id}.{stack}") == 0:
-                raise AspirateError(f"{entry.slide_id}: has no tile in its bag; leave the slide out")
+            self._bag(entry)
         self.ranks = ranks_of(self.train)
         self.useful = useful_slides(self.ranks, settings.labels)
         self.module = seeded(seed, lambda: BagNet(settings.encoder, side_px, settings.pool, settings.labels))
@@ -99,7 +99,12 @@ class BagLearner:
     @torch.inference_mode()
     def exceeds(self, entry: SlideEntry) -> LabelLogits:
         self.module.eval()
-        name = f"{entry.slide_id}.{self.stack}"
-        features = torch.from_numpy(TorchEngine(self.module.tiles).outputs(self.bank.stack(name)))
+        features = torch.from_numpy(TorchEngine(self.module.tiles).outputs(self._bag(entry)))
         found = self.module.head(features, torch.zeros(len(features), dtype=torch.long))
         return {label: logits[0].numpy() for label, logits in found.items()}
+
+    def _bag(self, entry: SlideEntry) -> NDArray[np.uint8]:
+        tiles = self.bank.stack(f"{entry.slide_id}.{self.stack}")
+        if len(tiles) == 0:
+            raise SlideError(f"{entry.slide_id}: has no tile in its bag; leave the slide out")
+        return tiles

@@ -19,11 +19,10 @@ from aspirate.core.log import DEBUG, ERROR, INFO, log_of, tell
 from aspirate.core.predictions import Prediction, read_predictions, write_predictions
 from aspirate.core.progress import Stages, silent_stages
 from aspirate.core.store import PROVENANCE_FILE, clear_parts, write_json
-from aspirate.evaluation.splits import Split, choose_folds, folds_of_cohort
+from aspirate.evaluation.splits import Split, choose_folds, folds_of_cohort, too_few_annotated
 from aspirate.learning.device import choose_compute
 from aspirate.slides.cohort import Cohort
 from aspirate.slides.doctor import Checking, check_here, examine
-from aspirate.slides.examination import Examination
 from aspirate.workflow.checking import check_apart
 from aspirate.workflow.first_stage import Slides
 from aspirate.workflow.fold import (
@@ -39,7 +38,7 @@ from aspirate.workflow.fold import (
     read_unit,
 )
 from aspirate.workflow.launch import HERE, Executor, Needs, Outcome, Unit
-from aspirate.workflow.methods import METHODS, Method
+from aspirate.workflow.methods import METHODS, Method, divide, left_of
 from aspirate.workflow.recipe import Recipe
 from aspirate.workflow.run_folder import RunFolder, cohort_fingerprint
 from aspirate.workflow.splits_file import read_splits, write_splits
@@ -136,7 +135,8 @@ def _prepare(
     able, skipped = divide(plan.methods, examination)
     slides = Slides.of(cohort, examination)
     slides.annotations = replace(slides.annotations, share=plan.annotations)
-    chosen = _splits(folder, cohort, slides, recipe, plan, able)
+    chosen, too_few = _splits(folder, cohort, slides, recipe, plan, able)
+    able, skipped = left_of(able, skipped | too_few, examination.source)
     if unknown := sorted(set(plan.only) - set(range(len(chosen)))):
         raise ConfigError(f"--fold {unknown[0]}: there are folds 0 to {len(chosen) - 1}")
     with locked(run, WRITING_LOCK, wait=True):
@@ -242,36 +242,39 @@ class _Work:
             gather(self.summary.run, self.summary.folds, self.note | {"failed": self.summary.failed})
 
 
-def divide(methods: Sequence[Method], examination: Examination) -> tuple[tuple[Method, ...], dict[str, str]]:
-    """Methods whose labels the cohort has, and why the others are skipped; to be judged, every one needs Y."""
-    rows = {row.labels: row for row in examination.trainable}
-    if not rows["Y"].possible:
-        raise ConfigError(
-            f"{examination.source}: methods are compared by telling malignant from benign slides ({rows['Y'].why})"
-        )
-    skipped = {m.name: rows[m.labels].why for m in methods if not rows[m.labels].possible}
-    able = tuple(m for m in methods if m.name not in skipped)
-    if not able:
-        why = "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
-        raise ConfigError(f"{examination.source}: none of the chosen methods can be trained ({why})")
-    return able, skipped
-
-
 def _splits(
     folder: RunFolder, cohort: Cohort, slides: Slides, recipe: Recipe, plan: Plan, methods: Sequence[Method]
-) -> tuple[Split, ...]:
-    """Those of an earlier start, of a file, of the cohort's fold column, or dealt now."""
+) -> tuple[tuple[Split, ...], dict[str, str]]:
+    """Folds of an earlier start, of a file, of the cohort's fold column, or dealt now; and the methods that these do
+    not allow. Folds that someone chose are used as they are: what a fold lacks is the failure of its own units."""
     everyone = {entry.slide_id: entry for entry in cohort.entries}
     asked = None if plan.splits is None else read_splits(plan.splits, everyone)
     usable = list(slides.entries.values())
-    own = folds_of_cohort(usable) if asked is None else None
+    given = folds_of_cohort(usable) if asked is None else asked
     if folder.splits.exists():
         found = read_splits(folder.splits, everyone)
-        if asked not in (None, found) or len(found) != len(asked or own or range(plan.folds)):
+        if asked not in (None, found) or len(found) != (plan.folds if given is None else len(given)):
             raise ConfigError(f"{folder.root}: holds a run of {len(found)} folds, and not those; choose another folder")
-        return found
-    labels = "".join(dict.fromkeys("".join(method.labels for method in methods)))
-    return asked or own or choose_folds(usable, plan.folds, recipe.seed, slides.annotated, labels)
+    else:
+        found = given or _dealt(slides, plan.folds, recipe.seed, methods)
+    why = too_few_annotated(found, usable, slides.annotated) if given is None else None
+    return found, {method.name: why for method in methods if why and "U" in method.labels}
+
+
+def _dealt(slides: Slides, folds: int, seed: int, methods: Sequence[Method]) -> tuple[Split, ...]:
+    """For all methods, or for those without U where annotations do not go round."""
+    usable = list(slides.entries.values())
+    without = [method for method in methods if "U" not in method.labels]
+    try:
+        return choose_folds(usable, folds, seed, slides.annotated, _letters(methods))
+    except ConfigError:
+        if len(without) in (0, len(methods)):
+            raise
+    return choose_folds(usable, folds, seed, slides.annotated, _letters(without))
+
+
+def _letters(methods: Sequence[Method]) -> str:
+    return "".join(dict.fromkeys("".join(method.labels for method in methods)))
 
 
 def gather(run: Path, folds: int, note: Mapping[str, object]) -> None:

@@ -15,7 +15,16 @@ from aspirate.core.learning_points import read_learning_points
 from aspirate.core.predictions import Prediction
 from aspirate.core.progress import Stages, silent_stages
 from aspirate.core.records import Annotation
-from aspirate.core.store import LEARNING_CURVE_FILE, REPORT_FILE, atomic_path, write_json, write_text
+from aspirate.core.store import (
+    CONFIG_FILE,
+    LEARNING_CURVE_FILE,
+    PROVENANCE_FILE,
+    REPORT_FILE,
+    SPLITS_FILE,
+    atomic_path,
+    write_json,
+    write_text,
+)
 from aspirate.core.tile_file import TileTable
 from aspirate.evaluation.analysis import Analysis, analyse
 from aspirate.evaluation.material import EvaluateSettings, Learned, Material, TileFacts, brought_together
@@ -101,8 +110,16 @@ def _drawings(analysis: Analysis, folder: Path, stages: Stages) -> dict[str, "Dr
 
 
 def _origin(sources: Sources) -> dict[str, str]:
-    data = sources.predictions.read_bytes()
-    return {"aspirate_version": __version__, "predictions_sha256": hashlib.sha256(data).hexdigest()}
+    """Version, and what the figures rest on; of a run of ours its recipe, folds and cohort too."""
+    folder = sources.predictions.parent
+    files = {"predictions": sources.predictions, "recipe": folder / CONFIG_FILE, "splits": folder / SPLITS_FILE}
+    origin = {"aspirate_version": __version__}
+    for name, path in files.items():
+        if path.exists():
+            origin[f"{name}_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    if cohort := _json(folder / PROVENANCE_FILE).get("cohort"):
+        origin["cohort_fingerprint"] = str(cohort)
+    return origin
 
 
 def gather(sources: Sources, settings: EvaluateSettings) -> Material:

@@ -93,7 +93,7 @@ class Fold:
         f, u = np.concatenate(scores), np.concatenate(marked)
         figures = {"auc": best["auc"], "mean_positive": best["mean_positive"], "test_marked_tiles": int(u.sum())}
         if u.any():
-            figures |= {"test_auc": auc(f, u), "test_mean_positive": float(f[u].mean())}
+            figures |= {"test_mean_positive": float(f[u].mean())} | ({} if u.all() else {"test_auc": auc(f, u)})
         return figures | {"confident_from": self.first.confident(found)}
 
     def unit(self, method: Method, shelf: Shelf) -> None:

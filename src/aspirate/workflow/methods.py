@@ -1,11 +1,15 @@
 """The rows of the comparison, as data: the paper's table and a few more."""
 
+import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from aspirate.core.errors import ConfigError
 from aspirate.evaluation.material import PROPOSED
+from aspirate.slides.examination import Examination
 
 Kind = Literal["crops", "bags", "tiles"]
 
@@ -60,8 +64,11 @@ SHOWN = PROPOSED
 
 
 def choose_methods(names: Sequence[str] = (), labels: Sequence[str] = ()) -> tuple[Method, ...]:
-    """Rows by name (`Proposed (U,Y,S)`, `proposed-uys`) or family (`proposed`), or all; of these, those of `labels`."""
-    wanted = [name.lower() for name in names] or ["all"]
+    """Rows by name (`Proposed (U,Y,S)`, `proposed-uys`) or family (`proposed`), or all; of these, those of `labels`.
+
+    Each may be several with commas between.
+    """
+    wanted = [name.lower() for name in _apart(names)] or ["all"]
     known = {"all"} | {said for method in METHODS for said in _names(method)}
     if unknown := [name for name in wanted if name not in known]:
         families = dict.fromkeys(method.family for method in METHODS)
@@ -70,7 +77,7 @@ def choose_methods(names: Sequence[str] = (), labels: Sequence[str] = ()) -> tup
         )
     chosen = tuple(m for m in METHODS if {"all", *_names(m)} & set(wanted))
     if labels:
-        letters = ["".join(sorted(text.upper())) for text in labels]
+        letters = ["".join(sorted(text.upper())) for text in _apart(labels)]
         chosen = tuple(m for m in chosen if "".join(sorted(m.labels)) in letters)
     if not chosen:
         raise ConfigError(
@@ -79,5 +86,39 @@ def choose_methods(names: Sequence[str] = (), labels: Sequence[str] = ()) -> tup
     return chosen
 
 
+def _apart(said: Sequence[str]) -> list[str]:
+    """`cnn, Proposed (U,Y,S)` are two: commas within brackets belong to a row's name."""
+    return [part.strip() for text in said for part in re.split(r",(?![^(]*\))", text)]
+
+
 def _names(method: Method) -> tuple[str, str, str]:
     return method.name.lower(), method.slug, method.family.lower()
+
+
+def divide(methods: Sequence[Method], examination: Examination) -> tuple[tuple[Method, ...], dict[str, str]]:
+    """Methods whose labels the cohort has, and why the others are skipped; to be judged, every one needs Y."""
+    rows = {row.labels: row for row in examination.trainable}
+    if not rows["Y"].possible:
+        raise ConfigError(
+            f"{examination.source}: methods are compared by telling malignant from benign slides ({rows['Y'].why})"
+        )
+    skipped = {m.name: rows[m.labels].why for m in methods if not rows[m.labels].possible}
+    return left_of(methods, skipped, examination.source)
+
+
+def left_of(
+    methods: Sequence[Method], skipped: dict[str, str], source: Path
+) -> tuple[tuple[Method, ...], dict[str, str]]:
+    """Those that are left, of which there must be one."""
+    able = tuple(method for method in methods if method.name not in skipped)
+    if not able:
+        alike: defaultdict[str, list[str]] = defaultdict(list)
+        for name, why in skipped.items():
+            alike[why].append(name)
+        reasons = "".join(f"\n  - {_first_few(names)}: {why}" for why, names in alike.items())
+        raise ConfigError(f"{source}: none of the chosen methods can be trained{reasons}")
+    return able, skipped
+
+
+def _first_few(names: Sequence[str], few: int = 3) -> str:
+    return ", ".join(names[:few]) + (f" and {len(names) - few} more" if len(names) > few else "")

@@ -27,9 +27,12 @@ def read_any_predictions(path: Path) -> tuple[Prediction, ...]:
             str(path), [missing_column("score", table.header).replace("“score”", "“score”, “probability” or “p_1”")]
         )
     predictions, problems = [], []
+    titles = [title.lower() for title in table.header]
     for number, cells in table.rows:
         try:
-            predictions.append(_prediction(_known(fit(cells, len(table.header)), columns)))
+            row = fit(cells, len(table.header))
+            _check_clam(dict(zip(titles, row, strict=True)))
+            predictions.append(_prediction(_known(row, columns)))
         except ValueError as error:
             problems.append(f"row {number}: {error}")
     if problems:
@@ -38,15 +41,25 @@ def read_any_predictions(path: Path) -> tuple[Prediction, ...]:
 
 
 def _columns(path: Path, table: Table) -> dict[str, int]:
-    """Where each column is that is understood; a column's own name goes before an alias of it."""
+    """Where each column is that is understood."""
     titles = [title.lower() for title in table.header]
     if "p_2" in titles:
         raise TableError(str(path), ["header: p_0, p_1 and p_2 are of three classes; give two, benign and malignant"])
-    columns = {ALIASES[title]: i for i, title in enumerate(titles) if title in ALIASES}
-    columns |= {title: i for i, title in enumerate(titles) if title in COLUMNS}
+    meant = [ALIASES.get(title, title) for title in titles]
+    columns = {name: meant.index(name) for name in COLUMNS if name in meant}
+    for name in columns:
+        if meant.count(name) > 1:
+            said = ", ".join(title for title, what in zip(table.header, meant, strict=True) if what == name)
+            raise TableError(str(path), [f"header: {said} all mean {name}; keep one of them"])
     if "slide_id" not in columns:
         raise TableError(str(path), [missing_column("slide_id", table.header)])
     return columns
+
+
+def _check_clam(cells: Mapping[str, str]) -> None:
+    benign, malignant = cells.get("p_0"), cells.get("p_1")
+    if benign and malignant and not abs(_number(benign) + _number(malignant) - 1) < 0.01:
+        raise ValueError(f"p_0 {benign} and p_1 {malignant} do not add up to 1; give probabilities of two classes")
 
 
 def _known(cells: list[str], columns: Mapping[str, int]) -> dict[str, str]:
@@ -61,7 +74,10 @@ def _number(text: str) -> float:
 
 
 def _count(text: str) -> int:
-    return int(_number(text))
+    number = _number(text)
+    if not number.is_integer() or number < 0:
+        raise ValueError("expected a whole number, 0 or more")
+    return int(number)
 
 
 _READ: Mapping[str, Callable[[str], Any]] = {
@@ -85,6 +101,13 @@ def _prediction(cells: Mapping[str, str]) -> Prediction:
     return Prediction(**values)
 
 
+def _category(text: str) -> int:
+    try:
+        return parse_bethesda(text)
+    except ValueError as error:
+        raise ValueError(f"bethesda {text!r}: {error}; correct it, or leave it blank if not read") from error
+
+
 def read_readers(path: Path) -> tuple[Reader, ...]:
     """From `slide_id,reader,bethesda`; a blank category is a slide not read."""
     table = read_table(path, TableError)
@@ -102,7 +125,7 @@ def read_readers(path: Path) -> tuple[Reader, ...]:
                 raise ValueError("slide_id or reader is blank; enter both")
             if not category:
                 continue
-            first, _ = readings.setdefault((slide_id, reader), (number, parse_bethesda(category)))
+            first, _ = readings.setdefault((slide_id, reader), (number, _category(category)))
             if first != number:
                 raise ValueError(f"{reader} read {slide_id} in row {first} too; keep one")
         except ValueError as error:

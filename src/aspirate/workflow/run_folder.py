@@ -10,7 +10,16 @@ from typing import Any
 
 from aspirate.core.config import Settings
 from aspirate.core.errors import ConfigError
-from aspirate.core.store import PROVENANCE_FILE, TILE_FOLDER, atomic_path, provenance, write_json, write_text
+from aspirate.core.store import (
+    CONFIG_FILE,
+    PROVENANCE_FILE,
+    SPLITS_FILE,
+    TILE_FOLDER,
+    atomic_path,
+    provenance,
+    write_json,
+    write_text,
+)
 from aspirate.learning.device import Precision, choose_compute
 from aspirate.slides.annotations import AnnotationIndex
 from aspirate.slides.cohort import Cohort
@@ -22,11 +31,11 @@ class RunFolder:
 
     @property
     def config(self) -> Path:
-        return self.root / "config.toml"
+        return self.root / CONFIG_FILE
 
     @property
     def splits(self) -> Path:
-        return self.root / "splits.json"
+        return self.root / SPLITS_FILE
 
     @property
     def cache(self) -> Path:

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from aspirate.core.errors import SlideError
 from aspirate.core.labels import TRAINABLE_BETHESDA
 from aspirate.core.progress import Stages
 from aspirate.core.records import SlideEntry
@@ -54,6 +55,8 @@ class Proposed(Fitting):
         self.first, self.settings = first, settings
         recipe, split = first.recipe, first.split
         train, validation = first.slides.present(split.train), first.slides.present(split.validation)
+        for entry in train + validation:
+            self._refuse_empty(entry)
         alike = recipe.selection.weights == "binary"
         self.learner: MalignancyLearner = MalignancyLearner(
             first.bank,
@@ -69,17 +72,34 @@ class Proposed(Fitting):
 
     @property
     def cuts(self) -> dict[str, list[float]]:
-        if self.settings.two_heads or "S" not in self.settings.labels:
-            return {}  # with two heads the cuts lie on the axis of the second, which is not the slide's score
-        return {"S": self.learner.module.objective.cuts_of("S").tolist()}
+        if self.settings.two_heads:
+            return {}  # they lie on the axis of the second head, which is not the slide's score
+        return self._own_cuts
+
+    @property
+    def _own_cuts(self) -> dict[str, list[float]]:
+        """On the axis of the last head."""
+        return {"S": self.learner.module.objective.cuts_of("S").tolist()} if "S" in self.settings.labels else {}
 
     def tile_scores(self, entry: SlideEntry) -> NDArray[np.float32]:
         """Of the kept tiles, as they lie in the bank."""
-        return TorchEngine(self.learner.module.net).score(self.first.kept(entry))
+        return self._outputs(entry)[:, 0]
+
+    def _outputs(self, entry: SlideEntry) -> NDArray[np.float32]:
+        """(tiles, heads)"""
+        return TorchEngine(self.learner.module.net).outputs(self.first.kept(entry))
+
+    def _refuse_empty(self, entry: SlideEntry) -> None:
+        if len(self.first.kept(entry)) == 0:
+            raise SlideError(f"{entry.slide_id}: stage 1 kept none of its tiles; leave the slide out")
 
     def opinion(self, entry: SlideEntry) -> Opinion:
-        score = slide_score(self.tile_scores(entry), self.first.weights(entry))
-        return Opinion(score, bethesda_of(score, self.cuts["S"]) if self.cuts else None)
+        """The score is the mean of the first head, the category that of the last by its cuts; mostly they are one."""
+        self._refuse_empty(entry)
+        outputs, u = self._outputs(entry), self.first.weights(entry)
+        score, of_category = (slide_score(outputs[:, head], u) for head in (0, -1))
+        cuts = self._own_cuts.get("S")
+        return Opinion(score, bethesda_of(of_category, cuts) if cuts else None)
 
 
 class Mixture(Proposed):
@@ -100,9 +120,10 @@ class Mixture(Proposed):
         return {}  # they lie on the axis of the link, which is not the slide's score
 
     def opinion(self, entry: SlideEntry) -> Opinion:
+        self._refuse_empty(entry)
         h, u = self.tile_scores(entry), self.first.weights(entry)
         score = slide_score(self.pooling.evidence(torch.from_numpy(h)).numpy(), u)
-        cuts = super().cuts.get("S")
+        cuts = self._own_cuts.get("S")
         return Opinion(score, bethesda_of(slide_score(self.learner.seen(h), u), cuts) if cuts else None)
 
 

@@ -1,6 +1,5 @@
 """Folds on disk: our `splits.json`, and the `splits_<k>.csv` that CLAM writes."""
 
-import csv
 import json
 import re
 from collections import Counter
@@ -12,10 +11,13 @@ from aspirate.core.errors import TableError
 from aspirate.core.records import SlideEntry
 from aspirate.core.store import write_json
 from aspirate.evaluation.splits import Split
+from aspirate.slides.table import read_table
 
 _CLAM_FILE = re.compile(r"splits_(\d+)\.csv")
 _USES = {"train": "train", "val": "validation", "test": "test"}
 """Columns of CLAM's files, and what they are here."""
+_PURPOSE = {"train": "train on", "validation": "validate on", "test": "test on"}
+_EXPECTED = '{"folds": [{"train": […], "validation": […], "test": […]}, …]}'
 
 
 def write_splits(path: Path, splits: Sequence[Split]) -> None:
@@ -40,8 +42,7 @@ def _read_own(path: Path) -> tuple[Split, ...]:
     except OSError as error:
         raise TableError(str(path), [f"cannot be read ({error.strerror}); check the path"]) from error
     except (ValueError, KeyError, TypeError) as error:
-        expected = '{"folds": [{"train": […], "validation": […], "test": […]}, …]}'
-        raise TableError(str(path), [f"is no file of splits ({error}); expected {expected}"]) from error
+        raise TableError(str(path), [f"is no file of splits ({error}); expected {_EXPECTED}"]) from error
 
 
 def _read_clam(path: Path) -> tuple[Split, ...]:
@@ -55,23 +56,19 @@ def _read_clam(path: Path) -> tuple[Split, ...]:
 
 
 def _clam_split(path: Path) -> Split:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = list(csv.DictReader(file))
-    if not rows or not set(_USES) <= set(rows[0]):
+    table = read_table(path, TableError)
+    if not set(_USES) <= set(table.header):
         raise TableError(str(path), [f"has no columns {', '.join(_USES)}; CLAM writes them"])
-    return Split(
-        **{
-            use: tuple(row[column].strip() for row in rows if (row[column] or "").strip())
-            for column, use in _USES.items()
-        }
-    )
+    rows = [dict(zip(table.header, cells, strict=False)) for _, cells in table.rows]
+    return Split(**{use: tuple(row[column] for row in rows if row.get(column)) for column, use in _USES.items()})
 
 
 def _problems(splits: Sequence[Split], entries: Mapping[str, SlideEntry]) -> list[str]:
-    """Slides of no cohort, patients on two sides of a fold, slides tested twice."""
-    problems = []
+    """No fold, parts without a slide, slides of no cohort, patients on two sides of a fold, slides tested twice."""
+    problems = [] if splits else [f"has no fold; expected {_EXPECTED}"]
     for number, split in enumerate(splits):
         uses = asdict(split)
+        problems += [f"fold {number} has no slide to {_PURPOSE[use]}; add some" for use in uses if not uses[use]]
         named = [slide for part in uses.values() for slide in part]
         problems += [f"fold {number}: slide {slide} is not in the cohort" for slide in named if slide not in entries]
         where: dict[str, str] = {}
