@@ -53,7 +53,7 @@ def crossval(
     from aspirate.workflow.crossval import Plan
     from aspirate.workflow.crossval import crossval as crossval_
     from aspirate.workflow.evaluate import evaluate_run
-    from aspirate.workflow.methods import choose_methods
+    from aspirate.workflow.methods import SHOWN, choose_methods
     from aspirate.workflow.recipe import load_recipe
 
     view = GridView()
@@ -62,7 +62,9 @@ def crossval(
     plan = Plan(rows, folds, splits, tuple(only or ()), threads=threads, gpus=gpus)
     crew = crew_for_units(on, workers, threads)
     summary = crossval_(cohort, chosen, run, plan, view.stages, view.plan, crew)
-    if curve:
+    if curve and (why := summary.skipped.get(SHOWN)):
+        note(f"no learning curve, since {SHOWN} was skipped: {why}")
+    elif curve:
         from aspirate.workflow.learning_curve import learning_curve
 
         summary.failed |= learning_curve(cohort, chosen, run, view.stages, plan=plan, executor=crew)[1]

@@ -90,9 +90,7 @@ def model_table(analysis: Analysis) -> Table:
         "kept tiles that score above 0",
         "mean σ(score) of kept tiles",
     )
-    note = (
-        "What the model says of slides it was not trained on, not what is true. Mean ± standard deviation over slides."
-    )
+    note = "What the model says of slides it was not trained on, not what is true. Mean ± sd over slides."
     return Table("ppi_model", "PPI as the model sees it", (*columns, "slides"), tuple(rows), note)
 
 
