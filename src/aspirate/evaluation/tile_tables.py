@@ -25,7 +25,7 @@ def stage_1_table(analysis: Analysis) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for name in names:
         values = {fold: figures[name] for fold, figures in analysis.stage_1.items() if name in figures}
-        rows.append((name.replace("_", " "), _over(values, 0), sum(map(np.isfinite, values.values()))))
+        rows.append((name.replace("_", " "), _over(values, 0), int(np.isfinite(list(values.values())).sum())))
     columns = ("figure", "mean ± sd", "folds")
     return Table("stage_1", "Stage 1: which tiles are informative", columns, tuple(rows), "On slides held out.")
 
