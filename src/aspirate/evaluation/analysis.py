@@ -245,7 +245,11 @@ def _gaps(analysis: Analysis, material: Material) -> list[str]:
     if absent := len({entry.slide_id for entry in material.entries} - material.malignant.keys()):
         gaps.append(f"slides of the cohort that were not predicted: {absent}")
     gaps += _reader_gaps(material)
-    gaps += [f"{method.name}: {note}" for method in analysis.methods for note in method.notes]
+    noted: dict[str, list[str]] = {}
+    for method in analysis.methods:
+        for note in method.notes:
+            noted.setdefault(note, []).append(method.name)
+    gaps += [f"{', '.join(names)}: {note}" for note, names in noted.items()]
     gaps += [f"{name} was not run: {why}" for name, why in analysis.skipped.items()]
     return gaps
 

@@ -129,11 +129,16 @@ def _readers(analysis: Analysis) -> str:
     known = [one for one in found if isfinite(one.own.auc.value) and isfinite(one.algorithm.auc.value)]
     if not known:
         return ""
+    what = "AUC and 95 % interval"
+    if len({one.algorithm.auc for one in known}) == 1:  # on the same slides, most likely
+        each = ", ".join(f"reader {one.reader} {_short(one.own.auc)}" for one in known)
+        slides = known[0].algorithm.auc.n
+        return f"{what} on {slides} slides: algorithm {_short(known[0].algorithm.auc)}, {each}."
     each = ", ".join(
-        f"reader {one.reader} {_short(one.own.auc)} against {_short(one.algorithm.auc)} on {one.own.auc.n} slides"
+        f"reader {one.reader} {_short(one.own.auc)} against {_short(one.algorithm.auc)} on {one.own.auc.n}"
         for one in known
     )
-    return f"Readers against the algorithm, AUC and 95 % interval on the slides of each reader: {each}."
+    return f"{what} of readers against the algorithm, on the slides of each: {each}."
 
 
 def _combination(analysis: Analysis) -> str:
