@@ -40,8 +40,24 @@ def test_kept_tiles_count_alike_or_by_their_informativeness() -> None:
     p = np.array([0.2, 1.0, 0.7], np.float32)
     np.testing.assert_array_equal(tile_weights(p, SelectionSettings()), [1, 1, 1])
     weighted = SelectionSettings(weights="informativeness")
-    np.testing.assert_allclose(tile_weights(p, weighted), [0.2, 1.0, 0.7], rtol=1e-6)
+    np.testing.assert_allclose(
+        tile_weights(p, weighted), [0.01 * 0.2 / (0.01 * 0.2 + 0.99 * 0.8), 1, 7 / 304], rtol=1e-6
+    )
+    half = weighted.model_copy(update={"prevalence": 0.5})
+    np.testing.assert_allclose(tile_weights(p, half), [0.2, 1.0, 0.7], rtol=1e-6, err_msg="as stage 1 learned")
     assert tile_weights(np.zeros(2), weighted).sum() > 0
+
+
+def test_weights_are_the_share_of_informative_tiles_among_their_equals() -> None:
+    """Tiles of a slide, 2 % informative, whose scores are those of a perfectly calibrated net on balanced batches."""
+    rng = np.random.default_rng(0)
+    informative = rng.random(400_000) < 0.02
+    x = rng.normal(np.where(informative, 1.0, -1.0), 1)  # logit of a balanced classifier: 2x
+    p, settings = 1 / (1 + np.exp(-2 * x)), SelectionSettings(weights="informativeness", prevalence=0.02)
+    u = tile_weights(p, settings)
+    for low, high in ((0.05, 0.15), (0.4, 0.6), (0.8, 0.95)):
+        among = (u > low) & (u < high)
+        assert abs(informative[among].mean() - u[among].mean()) < 0.02
 
 
 def test_the_threshold_by_hand() -> None:

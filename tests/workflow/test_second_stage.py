@@ -44,7 +44,8 @@ class Colours(nn.Module):
 @pytest.fixture
 def first(tmp_path: Path) -> FirstStage:
     """Four slides, of each of which three tiles of four are kept, and count by their informativeness."""
-    recipe = load_recipe("compact", {"side_px": SIDE, "mpp": 1.0, "selection.weights": "informativeness"})
+    by_p = {"selection.weights": "informativeness", "selection.prevalence": 0.5}
+    recipe = load_recipe("compact", {"side_px": SIDE, "mpp": 1.0, **by_p})
     entries = {name: SlideEntry(name, Path("x"), malignant=name in "bd", bethesda=4) for name in "abcd"}
     slides = Slides(entries, AnnotationIndex({}, {}), frozenset())
     compute = Compute("cpu", 1, bf16=False)
@@ -87,7 +88,7 @@ def test_the_score_is_the_first_heads_mean_and_the_category_the_last_ones(
     one = fitted(first, row)
     assert one.learner.module.net.last.out_features == heads
     monkeypatch.setattr(one.learner.module, "net", Colours(heads))
-    monkeypatch.setattr(one.learner.module.objective, "cuts_of", lambda label: torch.tensor(cuts))
+    monkeypatch.setattr(one.learner.module.objective, "cuts_of", lambda label: torch.tensor(cuts or []))
     red = (0.5 * 1 + 0.25 * 2 + 0.75 * 3) / 1.5
     said = one.opinion(first.slides.entries["d"])
     assert said.score == pytest.approx(red) and said.bethesda == bethesda

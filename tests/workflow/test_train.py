@@ -18,9 +18,11 @@ from tests.workflow.interrupting import Interrupting
 
 from aspirate.core.errors import ConfigError, UnreadableSlide
 from aspirate.core.tile_file import read_tiles
+from aspirate.engines.torch_engine import TorchEngine
 from aspirate.learning.checkpoints import load_tensors, tensors_sha256
 from aspirate.slides.cohort import Cohort
 from aspirate.slides.reader import open_slide
+from aspirate.stages.malignancy import MalignancyModel
 from aspirate.synth.cohort import make_cohort
 from aspirate.synth.settings import SynthSettings
 from aspirate.workflow.bundle import load_bundle
@@ -158,9 +160,45 @@ def test_tiles_may_count_by_their_informativeness(
     entry = next(e for e in Cohort.read(cohort).entries if e.slide_id == row["slide_id"])
     found = model.predict(entry, exact=True)
     values = found.tiles.values
-    u, g = values["informativeness"][values["selected"]], values["malignancy"][values["selected"]]
+    p, g = values["informativeness"][values["selected"]].astype(float), values["malignancy"][values["selected"]]
+    u = 0.01 * p / (0.01 * p + 0.99 * (1 - p))
     assert found.score == pytest.approx(float((u * g).sum() / u.sum()), rel=1e-4)
     assert float(row["score"]) == pytest.approx(float((u * g).sum() / u.sum()), rel=1e-4, abs=1e-5)
+
+
+def test_the_mixture_method_through_training_bundle_and_prediction(
+    whole: tuple[Path, TrainSummary], cohort: Path, tmp_path: Path
+) -> None:
+    """Scores and categories by the equations of docs/ppi.md, from the weights alone."""
+    run, _ = whole
+    mine = tmp_path / "mixture"
+    train(cohort, recipe(malignancy__link="mixture"), mine, stage_1=run)
+    bundle = load_bundle(mine / "model")
+    tensors, _ = load_tensors(mine / "malignancy" / "checkpoint.safetensors")
+    assert {row["method"] for row in rows(mine)} == {"Mixture (U,Y,S)"}
+    entries = {e.slide_id: e for e in Cohort.read(cohort).entries}
+    rho, prior = (float(tensors[f"best.objective.link.{name}"]) for name in ("raw", "prior"))
+    share = 1 / (1 + np.exp(-10 * rho))  # HASTE
+    assert bundle.link.share == pytest.approx(share, rel=1e-5) and (bundle.link.slope, bundle.link.offset) == (1, 0)
+    assert bundle.cuts_of_score == () or bundle.pooling == bundle.link
+    model = Model(bundle, "torch")
+    for row in rows(mine)[:3]:
+        found = model.predict(entries[row["slide_id"]], exact=True)
+        kept = found.tiles.values["selected"]
+        with open_slide(entries[row["slide_id"]].path, mpp=entries[row["slide_id"]].mpp) as slide:
+            squares = slide.read_squares(found.tiles.corners_px0[kept], found.tiles.side_px0, 32)
+        h = TorchEngine(bundle.malignancy).score(squares).astype(float)
+        pooling = bundle.pooling
+        evidence = np.log(1 - pooling.share + pooling.share * np.exp(pooling.slope * h + pooling.offset))
+        np.testing.assert_allclose(found.tiles.values["malignancy"][kept], evidence, rtol=1e-4, atol=1e-5)
+        assert found.score == pytest.approx(evidence.mean(), rel=1e-4, abs=1e-5)
+        assert float(row["score"]) == pytest.approx(evidence.mean(), rel=1e-4, abs=1e-5)
+        t = np.log(1 - share + share * np.exp(h)).mean() + prior
+        learned = MalignancyModel(recipe(malignancy__link="mixture").malignancy, 32)
+        learned.load_state_dict({name.removeprefix("best."): t_ for name, t_ in tensors.items() if name[:5] == "best."})
+        category = 2 + int((t > learned.objective.cuts_of("S").detach().numpy()).sum())
+        assert found.bethesda in (None, category) and row["predicted_bethesda"] in ("", str(category))
+    assert "seen through the mixture link" in (mine / "model" / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_does_not(

@@ -108,6 +108,10 @@ class Pooling:
         return sums(evidence if u is None else u * evidence, bag)
 
 
+AS_IT_IS = Pooling()
+"""The sum of scores themselves."""
+
+
 def candidates(h: Tensor, negative: Tensor) -> list[Pooling]:
     """The sum of scores first, then a grid.
 
@@ -115,7 +119,7 @@ def candidates(h: Tensor, negative: Tensor) -> list[Pooling]:
     """
     of_negative = h[negative]
     spread = float(of_negative.std())
-    made = [Pooling()]
+    made = [AS_IT_IS]
     if not spread > 0:
         return made
     for slope in (wanted / spread for wanted in SPREADS):

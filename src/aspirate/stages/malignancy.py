@@ -24,7 +24,7 @@ from aspirate.learning.augment import Tinted, augment, shifted
 from aspirate.learning.slide_labels import judged_order, ranks_of, useful_slides
 from aspirate.learning.slide_training import SlideTraining
 from aspirate.learning.tile_bank import TileBank
-from aspirate.nn.mixture import MixtureLoss
+from aspirate.nn.mixture import MixtureLink, MixtureLoss
 from aspirate.nn.ordinal import RANKS, UNKNOWN, MalignancyLoss
 from aspirate.nn.tile_net import TileNet, seeded
 
@@ -162,13 +162,20 @@ class MalignancyLearner:
         scores = self.seen(TorchEngine(module).score(self.bank.stack(f"{entry.slide_id}.{KEPT}")))
         return float(np.average(scores, weights=None if self.weights is None else self.weights[entry.slide_id]))
 
+    @property
+    def link(self) -> MixtureLink:
+        """Through which labels of slides are seen, where they are seen through one."""
+        objective = self.module.objective
+        if isinstance(objective, MixtureLoss):
+            return objective.link
+        raise ValueError(f"link={self.settings.link!r}: tiles carry the labels of their slide as they are")
+
     def seen(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
         """Scores of tiles on the axis on which the cuts of Y and S lie."""
-        objective = self.module.objective
-        if not isinstance(objective, MixtureLoss):
+        if self.settings.link == "plain":
             return scores
         with torch.inference_mode():
-            through: NDArray[np.float32] = objective.link(torch.from_numpy(scores)).numpy()
+            through: NDArray[np.float32] = self.link(torch.from_numpy(scores)).numpy()
         return through
 
 

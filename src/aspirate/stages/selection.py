@@ -4,6 +4,11 @@
 at most M̃, and only those confidently informative; the rest would teach stage 2 noise. A slide with fewer such tiles
 than `least` keeps its `least` best all the same, so that it has a score; whether that score means anything is said by
 its adequacy.
+
+Kept tiles count alike, or by u, the probability that they are informative. Stage 1 learns from batches half of which
+are marked, so its own p is for a slide of which half is informative. Where a share π is, Bayes' rule gives
+
+    u = π·p / (π·p + (1 − π)·(1 − p)).
 """
 
 from typing import Literal
@@ -27,6 +32,8 @@ class SelectionSettings(Settings):
     """Share of held-out annotations that must have a confidently informative tile; it sets the threshold."""
     weights: Literal["binary", "informativeness"] = "binary"
     """u of a kept tile: 1, as in the paper, or its probability of being informative."""
+    prevalence: float = Field(0.01, gt=0, lt=1)
+    """π, the share of informative tiles that u is for; the paper found 0.01 % to 2 %."""
 
 
 def confident_from(held: NDArray[np.floating], recall: float) -> float:
@@ -55,4 +62,6 @@ def tile_weights(informativeness: NDArray[np.floating], settings: SelectionSetti
     """u of tiles that are kept, from their informativeness."""
     if settings.weights == "binary":
         return np.ones(len(informativeness))
-    return np.maximum(informativeness.astype(np.float64), 1e-6)  # so that a slide always has some weight
+    p = informativeness.astype(np.float64)
+    real, other = settings.prevalence * p, (1 - settings.prevalence) * (1 - p)
+    return np.asarray(np.maximum(real / (real + other), 1e-6))  # so that a slide always has some weight

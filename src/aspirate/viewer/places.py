@@ -224,14 +224,18 @@ def _model(files: Sequence[Path], predictions: Sequence[Prediction]) -> ModelFac
     return None
 
 
+def _on_axis_of_score(malignancy: Mapping[str, Any]) -> bool:
+    """Cuts of two heads lie on the axis of the second, those of the mixture method on that of its link."""
+    return not malignancy["two_heads"] and malignancy.get("link", "plain") == "plain"
+
+
 def _read_model(path: Path) -> ModelFacts:
     try:
         note = json.loads(path.read_text(encoding="utf-8"))
         recipe = note["recipe"]
         return ModelFacts(
             confident=float(note["confident"]),
-            # with two heads the cuts lie on the axis of the second, which is not the slide's score
-            cuts=() if recipe["malignancy"]["two_heads"] else tuple(sorted(note["cuts"].get("S", ()))),
+            cuts=tuple(sorted(note["cuts"].get("S", ()))) if _on_axis_of_score(recipe["malignancy"]) else (),
             threshold=float(note["threshold"]),
             calibration=Calibration(**note["calibration"]),
             groups_needed=int(recipe["adequacy"]["groups"]),

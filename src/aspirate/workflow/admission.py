@@ -5,7 +5,8 @@ probability of the slide that the reference tiles would make together, each coun
 
     P = σ(a·f + b),   f = Σ u·g / Σ u,   u = σ(r);     |P − P of fp32| ≤ 0.01
 
-with a and b of the calibration, whose limits do not apply here: beyond them every difference would be 0.
+with g as it is read for a slide's score, and a and b of the calibration, whose limits do not apply here: beyond them
+every difference would be 0.
 
 Weights instead of a selection, because among so few tiles a single one that changed sides would weigh too much.
 """
@@ -26,12 +27,13 @@ from aspirate.nn.quantised import Range, quantisable, ranges_of
 from aspirate.nn.tile_net import TileNet
 from aspirate.stages.calibration import Calibration
 from aspirate.stages.informativeness import sigmoid
-from aspirate.stages.slide_score import slide_score
+from aspirate.workflow.opinion import Reading
 
 RANK_CORRELATION = 0.999
 DELTA_PROBABILITY = 0.01
 EXAMINED = ("bf16", "int8")
 """fp32 is what the others are measured against."""
+AS_THEY_ARE = Reading()
 
 Scores = Mapping[str, NDArray[np.floating]]
 """Of the reference tiles, by net."""
@@ -78,22 +80,31 @@ class Admission:
         return 2 * self.difference.get(net, np.inf)
 
 
-def slide_probability(scores: Scores, calibration: Calibration) -> float:
+def slide_probability(scores: Scores, calibration: Calibration, reading: Reading = AS_THEY_ARE) -> float:
     """Of the slide that the reference tiles would make."""
     u = sigmoid(np.asarray(scores["informativeness"], np.float32))
-    f = slide_score(scores["malignancy"], np.maximum(u, 1e-6))
+    f = reading.score(np.asarray(scores["malignancy"]), np.maximum(u, 1e-6))
     return float(expit(calibration.slope * f + calibration.offset))
 
 
 def examine(
-    nets: Mapping[str, TileNet], tiles: NDArray[np.uint8], exact: Scores, calibration: Calibration
+    nets: Mapping[str, TileNet],
+    tiles: NDArray[np.uint8],
+    exact: Scores,
+    calibration: Calibration,
+    reading: Reading = AS_THEY_ARE,
 ) -> tuple[Admission, ...]:
     """Every precision but fp32; `exact` are the scores in fp32."""
-    return tuple(_examined(precision, nets, tiles, exact, calibration) for precision in EXAMINED)
+    return tuple(_examined(precision, nets, tiles, exact, calibration, reading) for precision in EXAMINED)
 
 
 def _examined(
-    precision: str, nets: Mapping[str, TileNet], tiles: NDArray[np.uint8], exact: Scores, calibration: Calibration
+    precision: str,
+    nets: Mapping[str, TileNet],
+    tiles: NDArray[np.uint8],
+    exact: Scores,
+    calibration: Calibration,
+    reading: Reading,
 ) -> Admission:
     if precision not in this_machine().speeds:
         return Admission(precision, False, "not tried: the machine that made this bundle does not have it")
@@ -105,16 +116,21 @@ def _examined(
         ).score(tiles)
         for name, net in nets.items()
     }
-    return judged(precision, exact, found, calibration, ranges)
+    return judged(precision, exact, found, calibration, ranges, reading)
 
 
 def judged(
-    precision: str, exact: Scores, found: Scores, calibration: Calibration, ranges: dict[str, list[Range]]
+    precision: str,
+    exact: Scores,
+    found: Scores,
+    calibration: Calibration,
+    ranges: dict[str, list[Range]],
+    reading: Reading = AS_THEY_ARE,
 ) -> Admission:
     """The verdict, from scores alone."""
     correlation = {name: round(rank_correlation(exact[name], found[name]), 6) for name in exact}
     difference = {name: float(f"{np.abs(found[name] - exact[name]).max():.3g}") for name in exact}
-    delta = abs(slide_probability(found, calibration) - slide_probability(exact, calibration))
+    delta = abs(slide_probability(found, calibration, reading) - slide_probability(exact, calibration, reading))
     if not np.isfinite([*correlation.values(), *difference.values(), delta]).all():
         return Admission(precision, False, "not admitted: scores that are no numbers, or do not tell tiles apart")
     admitted = all(value >= RANK_CORRELATION for value in correlation.values()) and delta <= DELTA_PROBABILITY

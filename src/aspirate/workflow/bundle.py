@@ -25,9 +25,11 @@ from aspirate.core.store import atomic_path, write_json, write_text
 from aspirate.engines.torch_engine import TorchEngine
 from aspirate.learning.checkpoints import load_tensors, save_tensors, stored_sha256
 from aspirate.nn.fingerprint import tensors_sha256
+from aspirate.nn.mixture import AS_IT_IS, Pooling
 from aspirate.nn.tile_net import TileNet
 from aspirate.stages.calibration import Calibration
 from aspirate.workflow.admission import Admission, examine
+from aspirate.workflow.opinion import Reading
 from aspirate.workflow.recipe import Recipe
 from aspirate.workflow.trust import Trust
 
@@ -60,6 +62,7 @@ class Bundle:
     confident: float
     """Probability from which a tile counts as informative."""
     cuts: dict[str, list[float]]
+    """Of Y and S on the axis of `link`, of V on that of tile scores."""
     threshold: float
     """Slide score from which a slide is called malignant."""
     calibration: Calibration
@@ -69,6 +72,10 @@ class Bundle:
     """Measured on validation slides."""
     slides: dict[str, int]
     """How many were trained and validated on."""
+    pooling: Pooling = AS_IT_IS
+    """How tile scores are read for the slide's score, …"""
+    link: Pooling = AS_IT_IS
+    """… and for its category; as they are, unless the mixture method learned them."""
     scout: TileNet | None = None
     """None where none was trained, or none can be trusted: then every tile is looked at closely."""
     trust: Trust | None = None
@@ -81,6 +88,17 @@ class Bundle:
     @property
     def nets(self) -> dict[str, TileNet]:
         return {"informativeness": self.informativeness, "malignancy": self.malignancy}
+
+    @property
+    def reading(self) -> Reading:
+        """With two heads the cuts lie on the axis of the second, which nobody scores with."""
+        cuts = () if self.recipe.malignancy.two_heads else self.cuts.get("S", ())
+        return Reading(self.pooling, self.link, tuple(cuts))
+
+    @property
+    def cuts_of_score(self) -> tuple[float, ...]:
+        """Of S, where they lie on the axis of the slide's score; else none."""
+        return self.reading.cuts if self.pooling == self.link else ()
 
     @property
     def weights(self) -> dict[str, TileNet]:
@@ -106,12 +124,13 @@ def save_bundle(folder: Path, bundle: Bundle, reference: NDArray[np.uint8]) -> N
     if bundle.scout is None:
         (folder / f"{SCOUT}.safetensors").unlink(missing_ok=True)  # of a training before
     scores = {name: TorchEngine(net).score(reference) for name, net in bundle.nets.items()}
-    admissions = examine(bundle.nets, reference, scores, bundle.calibration)
+    admissions = examine(bundle.nets, reference, scores, bundle.calibration, bundle.reading)
     note: dict[str, Any] = {
         "aspirate_version": __version__,
         "recipe": bundle.recipe.model_dump(mode="json"),
         "confident": bundle.confident,
         "cuts": bundle.cuts,
+        "reading": {"pooling": asdict(bundle.pooling), "link": asdict(bundle.link)},
         "threshold": bundle.threshold,
         "calibration": asdict(bundle.calibration),
         "mpp_range": list(bundle.mpp_range),
@@ -140,6 +159,7 @@ def load_bundle(folder: str | Path) -> Bundle:
             malignancy=nets["malignancy"],
             confident=note["confident"],
             cuts=note["cuts"],
+            **{name: _pooling(said) for name, said in note.get("reading", {}).items()},
             threshold=note["threshold"],
             calibration=Calibration(**note["calibration"]),
             mpp_range=tuple(note["mpp_range"]),
@@ -157,6 +177,13 @@ def load_bundle(folder: str | Path) -> Bundle:
             f"{folder}: not a model bundle, or a damaged one ({error}); train or copy it again"
         ) from error
     return bundle
+
+
+def _pooling(note: dict[str, float]) -> Pooling:
+    read = Pooling(**{name: float(number) for name, number in note.items()})
+    if not 0 < read.share <= 1 or not np.isfinite([read.slope, read.offset]).all():
+        raise ValueError(f"reading: {note} is no way to read scores of tiles")
+    return read
 
 
 def _reference(folder: Path, recipe: Recipe, note: dict[str, Any]) -> Reference:
@@ -200,6 +227,12 @@ def _filled(net: TileNet, encoder: str, folder: Path, name: str, note: dict[str,
     return net.eval()
 
 
+def _link_in_words(bundle: Bundle) -> str:
+    if bundle.recipe.malignancy.link == "plain":
+        return ""
+    return ", seen through the mixture link; the slide's score is a pooling refitted on validation slides"
+
+
 def model_card(bundle: Bundle, admissions: tuple[Admission, ...]) -> str:
     recipe, figures = bundle.recipe, bundle.figures
     rows = "\n".join(f"| {name} | {value:.4g} |" for name, value in figures.items())
@@ -212,7 +245,7 @@ def model_card(bundle: Bundle, admissions: tuple[Admission, ...]) -> str:
 Two nets of Aspirate {__version__}: one finds tiles with follicular cells, one scores how malignant they look.
 
 * Trained on {bundle.slides["train"]} slides, validated on {bundle.slides["validation"]}.
-* Labels: {recipe.malignancy.labels}.
+* Labels: {recipe.malignancy.labels}{_link_in_words(bundle)}.
 * Tiles: {recipe.side_px} px at {recipe.mpp:g} µm/px; slides had {low:.4g} to {high:.4g} µm/px.
 * Nets: {recipe.informativeness.encoder}, {recipe.malignancy.encoder}.
 * A tile counts as informative from probability {bundle.confident:.3f}; {recipe.selection.mode} selection, at most

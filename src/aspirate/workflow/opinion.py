@@ -1,17 +1,54 @@
-"""What a method says of a slide, put into words as a row of `predictions.csv`."""
+"""From scores of tiles to what a method says of their slide, put into words as a row of `predictions.csv`."""
 
 from dataclasses import dataclass
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
 from aspirate.core.predictions import Prediction
 from aspirate.core.records import SlideEntry
+from aspirate.nn.mixture import AS_IT_IS, Pooling
 from aspirate.stages.calibration import Calibration
-from aspirate.stages.slide_score import Adequacy
+from aspirate.stages.slide_score import Adequacy, bethesda_of, slide_score
+
+Scores = NDArray[np.floating]
+"""Of the kept tiles of a slide."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
     score: float
     bethesda: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How scores of kept tiles are read: the slide's score is the mean of what `pooling` makes of them, its category is
+    the mean of what `link` does, by the cuts. The proposed method takes scores as they are, in both."""
+
+    pooling: Pooling = AS_IT_IS
+    link: Pooling = AS_IT_IS
+    cuts: tuple[float, ...] = ()
+    """Of S, on the axis of `link`; empty where no category is given."""
+
+    def of_tiles(self, scores: Scores) -> Scores:
+        """What each tile adds to the slide's score."""
+        return _read(self.pooling, scores)
+
+    def score(self, scores: Scores, u: NDArray[np.floating]) -> float:
+        return slide_score(self.of_tiles(scores), u)
+
+    def opinion(self, scores: Scores, u: NDArray[np.floating]) -> Opinion:
+        category = bethesda_of(slide_score(_read(self.link, scores), u), self.cuts) if self.cuts else None
+        return Opinion(self.score(scores, u), category)
+
+
+def _read(pooling: Pooling, scores: Scores) -> Scores:
+    if pooling == AS_IT_IS:
+        return scores
+    read: Scores = pooling.evidence(torch.from_numpy(scores)).numpy()
+    return read
 
 
 def prediction_of(

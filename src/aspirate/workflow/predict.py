@@ -20,7 +20,7 @@ from aspirate.slides.slide import Slide
 from aspirate.stages.cascade import Looked
 from aspirate.stages.informativeness import sigmoid
 from aspirate.stages.selection import tile_weights
-from aspirate.stages.slide_score import Adequacy, adequacy, bethesda_of, slide_score
+from aspirate.stages.slide_score import Adequacy, adequacy
 from aspirate.workflow.bundle import Bundle, load_bundle
 from aspirate.workflow.cascade import Cascade, Seen, cells_of, seen_whole
 from aspirate.workflow.opinion import Opinion, prediction_of
@@ -33,12 +33,10 @@ COARSER = 1.25
 """A slide may be so much coarser than the coarsest trained on; a finer one is scaled down and always fits."""
 
 
-def judged(bundle: Bundle, entry: SlideEntry, score: float, enough: Adequacy, fold: str = "") -> Prediction:
+def judged(bundle: Bundle, entry: SlideEntry, opinion: Opinion, enough: Adequacy, fold: str = "") -> Prediction:
     """A slide's score in words."""
-    # With two heads the cuts lie on the axis of the second, which is not the slide's score.
-    cuts = None if bundle.recipe.malignancy.two_heads else bundle.cuts.get("S")
-    opinion = Opinion(score, bethesda_of(score, cuts) if cuts else None)
-    method = f"Proposed (U,{','.join(bundle.recipe.malignancy.labels)})"
+    family = "Mixture" if bundle.recipe.malignancy.link == "mixture" else "Proposed"
+    method = f"{family} (U,{','.join(bundle.recipe.malignancy.labels)})"
     return prediction_of(entry, opinion, bundle.calibration, bundle.threshold, enough, fold, method)
 
 
@@ -109,14 +107,15 @@ class Model:
                 seen = self._look(opened, grid, None if exact else self._scout, advance)
             laps.lap("stage_1")
             informativeness, kept = seen.informativeness, seen.kept
-            malignancy = np.full(len(grid), np.nan, np.float32)
-            malignancy[kept] = score_tiles(opened, grid, self._malignancy, np.flatnonzero(kept))
+            scores = score_tiles(opened, grid, self._malignancy, np.flatnonzero(kept))
             laps.lap("stage_2")
         enough = adequacy(informativeness >= self.bundle.confident, grid.corners_px0(), grid.side_px0, recipe.adequacy)
-        score = slide_score(malignancy[kept], tile_weights(informativeness[kept], recipe.selection))
+        reading, malignancy = self.bundle.reading, np.full(len(grid), np.nan, np.float32)
+        malignancy[kept] = reading.of_tiles(scores)
+        opinion = reading.opinion(scores, tile_weights(informativeness[kept], recipe.selection))
         values = {"informativeness": informativeness, "exact": seen.exact, "selected": kept, "malignancy": malignancy}
         table = TileTable.of_grid(entry.slide_id, grid, values)
-        return SlideResult(judged(self.bundle, entry, score, enough), table, enough.groups, seen.looked, laps.seconds)
+        return SlideResult(judged(self.bundle, entry, opinion, enough), table, enough.groups, seen.looked, laps.seconds)
 
     def _look(self, slide: Slide, grid: TileGrid, scout: Engine | None, advance: Advance) -> Seen:
         """Stage 1, in the cascade or everywhere."""

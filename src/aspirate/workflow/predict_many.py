@@ -244,6 +244,7 @@ def _made_by(bundle: Bundle, model_sha256: str, settings: PredictSettings) -> st
             "recipe": bundle.recipe.model_dump(mode="json"),
             "confident": bundle.confident,
             "cuts": bundle.cuts,
+            "reading": [asdict(bundle.pooling), asdict(bundle.link)],
             "threshold": bundle.threshold,
             "calibration": asdict(bundle.calibration),
             "mpp_range": bundle.mpp_range,

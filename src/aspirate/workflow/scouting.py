@@ -17,7 +17,6 @@ from aspirate.slides.reader import open_slide
 from aspirate.stages.calibration import Calibration
 from aspirate.stages.scout import CELLS_AT_ONCE, ScoutLearner, collect_cells, logit, tiles_to_learn, train_scout
 from aspirate.stages.selection import tile_weights
-from aspirate.stages.slide_score import slide_score
 from aspirate.workflow.cascade import cells_of
 from aspirate.workflow.first_stage import FirstStage, shown_on
 from aspirate.workflow.screen import score_cells, score_tiles
@@ -116,7 +115,7 @@ class ScoutTraining:
                 engine = TorchEngine(proposed.learner.module.net)
                 with open_slide(entry.path, mpp=entry.mpp, name=entry.slide_id) as slide:
                     malignancy[unknown] = score_tiles(slide, self.first.grid(slide.size_px0, entry), engine, unknown)
-            score = slide_score(malignancy[kept], tile_weights(p[kept], self.recipe.selection))
+            score = proposed.reading.score(malignancy[kept], tile_weights(p[kept], self.recipe.selection))
             return float(calibration.probability(score))
 
         return probability

@@ -16,16 +16,15 @@ from aspirate.evaluation.splits import Split
 from aspirate.learning.device import Compute
 from aspirate.learning.slide_labels import LabelLogits, score_of
 from aspirate.learning.slide_training import SlideLearner, train_slides
-from aspirate.nn.mixture import refit
+from aspirate.nn.mixture import Pooling, refit
 from aspirate.slides.shelf import Shelf
 from aspirate.stages.bags import BagLearner, BagSettings
 from aspirate.stages.crops import CropLearner, CropSettings
 from aspirate.stages.informativeness import Informativeness
 from aspirate.stages.malignancy import KEPT, MalignancyLearner, MalignancySettings
-from aspirate.stages.slide_score import bethesda_of, slide_score
 from aspirate.workflow.first_stage import FirstStage, Slides, shown_on
 from aspirate.workflow.methods import Method
-from aspirate.workflow.opinion import Opinion
+from aspirate.workflow.opinion import Opinion, Reading
 from aspirate.workflow.recipe import Recipe
 
 
@@ -74,12 +73,12 @@ class Proposed(Fitting):
     def cuts(self) -> dict[str, list[float]]:
         if self.settings.two_heads:
             return {}  # they lie on the axis of the second head, which is not the slide's score
-        return self._own_cuts
+        return {label: own for label, own in self.all_cuts.items() if label == "S"}
 
     @property
-    def _own_cuts(self) -> dict[str, list[float]]:
-        """On the axis of the last head."""
-        return {"S": self.learner.module.objective.cuts_of("S").tolist()} if "S" in self.settings.labels else {}
+    def all_cuts(self) -> dict[str, list[float]]:
+        """Of every label learned from, on the axis of the last head."""
+        return {label: self.learner.module.objective.cuts_of(label).tolist() for label in self.settings.labels}
 
     def tile_scores(self, entry: SlideEntry) -> NDArray[np.float32]:
         """Of the kept tiles, as they lie in the bank."""
@@ -93,13 +92,16 @@ class Proposed(Fitting):
         if len(self.first.kept(entry)) == 0:
             raise SlideError(f"{entry.slide_id}: stage 1 kept none of its tiles; leave the slide out")
 
+    @property
+    def reading(self) -> Reading:
+        return Reading(cuts=tuple(self.all_cuts.get("S", ())))
+
     def opinion(self, entry: SlideEntry) -> Opinion:
-        """The score is the mean of the first head, the category that of the last by its cuts; mostly they are one."""
+        """The score is that of the first head, the category that of the last by its cuts; mostly they are one."""
         self._refuse_empty(entry)
         outputs, u = self._outputs(entry), self.first.weights(entry)
-        score, of_category = (slide_score(outputs[:, head], u) for head in (0, -1))
-        cuts = self._own_cuts.get("S")
-        return Opinion(score, bethesda_of(of_category, cuts) if cuts else None)
+        first, last = (self.reading.opinion(outputs[:, head], u) for head in (0, -1))
+        return Opinion(first.score, last.bethesda)
 
 
 class Mixture(Proposed):
@@ -119,12 +121,15 @@ class Mixture(Proposed):
     def cuts(self) -> dict[str, list[float]]:
         return {}  # they lie on the axis of the link, which is not the slide's score
 
-    def opinion(self, entry: SlideEntry) -> Opinion:
-        self._refuse_empty(entry)
-        h, u = self.tile_scores(entry), self.first.weights(entry)
-        score = slide_score(self.pooling.evidence(torch.from_numpy(h)).numpy(), u)
-        cuts = self._own_cuts.get("S")
-        return Opinion(score, bethesda_of(slide_score(self.learner.seen(h), u), cuts) if cuts else None)
+    @property
+    def all_cuts(self) -> dict[str, list[float]]:
+        """Those of Y and S on the axis of evidence, which is without the prior."""
+        prior = float(self.learner.link.prior)
+        return {label: [cut - prior * (label != "V") for cut in own] for label, own in super().all_cuts.items()}
+
+    @property
+    def reading(self) -> Reading:
+        return Reading(self.pooling, Pooling(self.learner.link.share), super().reading.cuts)
 
 
 class OnBags(Fitting):
@@ -189,4 +194,9 @@ def fitting_of(
         bags = BagSettings(pool=method.pool, labels=method.own_labels, **recipe.bags.model_dump(), **shared)
         return OnBags(first, informativeness, bags)
     own = ours.model_copy(update={"labels": method.own_labels, "two_heads": method.two_heads, "link": method.link})
-    return (Mixture if method.link == "mixture" else Proposed)(first, informativeness, own)
+    return on_tiles(first, informativeness, own)
+
+
+def on_tiles(first: FirstStage, informativeness: Informativeness, settings: MalignancySettings) -> Proposed:
+    """The proposed method, or ours in its place."""
+    return (Mixture if settings.link == "mixture" else Proposed)(first, informativeness, settings)

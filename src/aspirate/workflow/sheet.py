@@ -98,7 +98,7 @@ def sheet(
     order = ranked(tiles)
     axis = None
     if verdict.adequate and prediction.score is not None:
-        cuts = sorted(bundle.cuts.get("S", ()))
+        cuts = sorted(bundle.cuts_of_score)
         axis = score_axis(prediction.score, bundle.threshold, cuts, tiles.values["malignancy"][order])
     small = shrunk(overview, MAP_PX)
     heat = heat_over(small, tiles, slide.size_px0)

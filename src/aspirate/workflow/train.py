@@ -29,11 +29,12 @@ from aspirate.stages.informativeness import DRAWN, Informativeness
 from aspirate.stages.slide_score import adequacy
 from aspirate.workflow.bundle import Bundle, save_bundle
 from aspirate.workflow.first_stage import FirstStage, Slides
+from aspirate.workflow.opinion import Opinion
 from aspirate.workflow.predict import judged
 from aspirate.workflow.recipe import Recipe
 from aspirate.workflow.run_folder import RunFolder, cohort_fingerprint
 from aspirate.workflow.scouting import ScoutTraining
-from aspirate.workflow.second_stage import Proposed
+from aspirate.workflow.second_stage import Proposed, on_tiles
 
 REFERENCE_TILES, REFERENCE_SLIDES = 96, 12
 """At most; enough to tell whether the order of tiles stays, and 5 MB at 128 px."""
@@ -106,8 +107,6 @@ def _prepared(
 
 def refuse_untrainable(examination: Examination, recipe: Recipe) -> None:
     """Before any work: say which labels are missing, and what could be trained instead."""
-    if recipe.malignancy.link != "plain":
-        raise ConfigError(f'malignancy.link={recipe.malignancy.link}: only crossval offers it so far; use "plain"')
     wanted = "U" + recipe.malignancy.labels
     possible = [row.labels for row in examination.trainable if row.possible and row.labels.startswith("U")]
     if wanted not in possible:
@@ -133,7 +132,7 @@ class _Training:
         return TrainSummary(self.folder.model, bundle.figures, self.slides.failures, scouted)
 
     def malignancy(self, informativeness: Informativeness) -> Proposed:
-        proposed = Proposed(self.first, informativeness, self.recipe.malignancy)
+        proposed = on_tiles(self.first, informativeness, self.recipe.malignancy)
         history = proposed.fit("stage 2, malignancy", self.folder.malignancy, self.first.compute, self.first.stages)
         write_json(self.folder.malignancy / "history.json", history)
         return proposed
@@ -142,21 +141,22 @@ class _Training:
         """Turn scores into words on validation slides, and save the model with the means to check itself."""
         first, split = self.first, self.first.split
         validation = self.slides.present(split.validation)
-        scores = {entry.slide_id: proposed.opinion(entry).score for entry in validation}
+        opinions = {entry.slide_id: proposed.opinion(entry) for entry in validation}
         known = [e for e in validation if e.malignant is not None]
-        f = np.array([scores[e.slide_id] for e in known])
+        f = np.array([opinions[e.slide_id].score for e in known])
         y = np.array([bool(e.malignant) for e in known])
         resolutions = [checked_mpp(e.mpp, e.slide_id) for e in self.slides.entries.values()]
         calibration = fit_calibration(f, y)
         trust = scout.trust(proposed, calibration) if scout else None
         best = informativeness.kept
-        module = proposed.learner.module
         bundle = Bundle(
             recipe=self.recipe,
             informativeness=informativeness.net,
-            malignancy=module.net,
+            malignancy=proposed.learner.module.net,
             confident=first.confident(informativeness),
-            cuts={label: module.objective.cuts_of(label).tolist() for label in self.recipe.malignancy.labels},
+            cuts=proposed.all_cuts,
+            pooling=proposed.reading.pooling,
+            link=proposed.reading.link,
             threshold=decision_threshold(f, y),
             calibration=calibration,
             mpp_range=(min(resolutions), max(resolutions)),
@@ -170,17 +170,17 @@ class _Training:
             trust=trust,
         )
         save_bundle(self.folder.model, bundle, self.reference(informativeness, validation))
-        predictions = [self.prediction(bundle, entry, scores[entry.slide_id]) for entry in validation]
+        predictions = [self.prediction(bundle, entry, opinions[entry.slide_id]) for entry in validation]
         predictions += [Prediction(s, status="failed", error=why) for s, why in sorted(self.slides.failures.items())]
         write_predictions(self.folder.predictions, predictions)
         write_json(self.folder.metrics, bundle.figures)
         return bundle
 
-    def prediction(self, bundle: Bundle, entry: SlideEntry, score: float) -> Prediction:
+    def prediction(self, bundle: Bundle, entry: SlideEntry, opinion: Opinion) -> Prediction:
         table = read_tiles(self.folder.tiles(entry.slide_id))
         confident = table.values["informativeness"] >= bundle.confident
         enough = adequacy(confident, table.corners_px0, table.side_px0, self.recipe.adequacy)
-        return judged(bundle, entry, score, enough, fold="validation")
+        return judged(bundle, entry, opinion, enough, fold="validation")
 
     def reference(self, informativeness: Informativeness, validation: list[SlideEntry]) -> NDArray[np.uint8]:
         """Kept tiles of validation slides in turn, and between them drawn ones, which are rarely informative."""
