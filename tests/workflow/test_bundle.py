@@ -10,6 +10,7 @@ import pytest
 import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
+from tests.workflow.by_weight import mean_by_weight
 
 from aspirate.core.errors import AspirateError, ImplausibleResolution
 from aspirate.engines.torch_engine import TorchEngine
@@ -253,7 +254,7 @@ def test_a_prediction_by_hand(made: Path, tmp_path: Path) -> None:
     confident = p >= one.confident
     count = min(5, max(int(confident.sum()), 6))
     best = np.argsort(-p, kind="stable")[:count]
-    f = float(g[best].astype(float).mean())
+    f = mean_by_weight(g[best], p[best])
     found = Model(load_bundle(made), "torch").predict(tmp_path / "a.png", mpp=0.25)
     assert found.score == pytest.approx(f, abs=1e-5)
     assert np.flatnonzero(found.tiles.values["selected"]).tolist() == sorted(best.tolist())

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.metrics import roc_auc_score
+from tests.workflow.by_weight import mean_by_weight
 from tests.workflow.interrupting import Interrupting
 
 from aspirate.core.errors import ConfigError, TableError
@@ -157,24 +158,37 @@ def test_the_mixture_scores_a_slide_by_the_pooling_it_refitted(whole: CrossvalSu
     def h(slide_id: str) -> torch.Tensor:
         return torch.from_numpy(TorchEngine(module.net).score(bank.stack(f"{slide_id}.kept"))).double()
 
+    def p(slide_id: str) -> NDArray[np.float32]:
+        values = read_tiles(whole.run / "fold-1" / "tiles" / f"{slide_id}.h5").values
+        return values["informativeness"][values["selected"]]
+
     validation = splits_of(whole.run)[1]["validation"]
     malignant = np.array([bool(entries[i].malignant) for i in validation])
     tiles = [h(i) for i in validation]
     benign = torch.cat([t for t, kind in zip(tiles, malignant, strict=True) if not kind])
     tried = candidates(benign, torch.ones(len(benign), dtype=torch.bool))
-    losses = [platt_loss(np.array([float(p.evidence(t).mean()) for t in tiles]), malignant) for p in tried]
+    losses = [
+        platt_loss(
+            np.array([mean_by_weight(way.evidence(t).numpy(), p(i)) for i, t in zip(validation, tiles, strict=True)]),
+            malignant,
+        )
+        for way in tried
+    ]
     best = tried[int(np.argmin(np.round(losses, 6)))]
     own = [r for r in read_predictions(unit / "predictions.csv") if r.method == "Mixture (U,Y,S)"]
     assert [row.slide_id for row in own] == splits_of(whole.run)[1]["test"]
     for row in own:
-        assert row.score == pytest.approx(float(best.evidence(h(row.slide_id)).mean()), rel=1e-3, abs=1e-4)
+        by_hand = mean_by_weight(best.evidence(h(row.slide_id)).numpy(), p(row.slide_id))
+        assert row.score == pytest.approx(by_hand, rel=1e-3, abs=1e-4)
 
 
 def test_a_slides_score_is_the_mean_of_its_tile_scores_kept_beside_it(whole: CrossvalSummary) -> None:
     for row in read_predictions(whole.predictions):
         if row.method == "Proposed (U,Y,S)":
             values = read_tiles(whole.run / f"fold-{row.fold}" / "tiles" / f"{row.slide_id}.h5").values
-            assert row.score == pytest.approx(values["malignancy"][values["selected"]].mean(), rel=1e-4, abs=1e-5)
+            kept = values["selected"]
+            by_hand = mean_by_weight(values["malignancy"][kept], values["informativeness"][kept])
+            assert row.score == pytest.approx(by_hand, rel=1e-4, abs=1e-5)
             assert np.isnan(values["malignancy"][~values["selected"]]).all()
 
 

@@ -27,7 +27,7 @@ def test_the_papers_numbers() -> None:
     for stage in (first, second):
         assert (stage.learning_rate, stage.momentum, stage.weight_decay) == (0.001, 0.99, 1e-7)
         assert stage.schedule == "constant" and stage.optimiser == "sgd"
-    assert (recipe.selection.mode, recipe.selection.tiles) == ("fixed", 1000)
+    assert (recipe.selection.mode, recipe.selection.tiles, recipe.selection.weights) == ("fixed", 1000, "binary")
     assert not second.ordered_cuts and second.labels == "YS" and second.marked_share == 0.2
     assert second.start == "random"
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.workflow.by_weight import mean_by_weight
 from tests.workflow.interrupting import Interrupting
 
 from aspirate.core.errors import ConfigError, UnreadableSlide
@@ -150,20 +151,19 @@ def test_the_model_says_of_a_slide_what_the_training_said(whole: tuple[Path, Tra
             assert found.probability == pytest.approx(float(row["probability"]), rel=1e-4)
 
 
-def test_tiles_may_count_by_their_informativeness(
+def test_tiles_count_by_their_informativeness_or_alike(
     whole: tuple[Path, TrainSummary], cohort: Path, tmp_path: Path
 ) -> None:
-    run = tmp_path / "run"
-    train(cohort, recipe(selection__weights="informativeness"), run)
-    assert results(run)["predictions.csv"] != results(whole[0])["predictions.csv"]
-    model, row = Model(load_bundle(run / "model"), "torch"), rows(run)[0]
-    entry = next(e for e in Cohort.read(cohort).entries if e.slide_id == row["slide_id"])
-    found = model.predict(entry, exact=True)
-    values = found.tiles.values
-    p, g = values["informativeness"][values["selected"]].astype(float), values["malignancy"][values["selected"]]
-    u = 0.01 * p / (0.01 * p + 0.99 * (1 - p))
-    assert found.score == pytest.approx(float((u * g).sum() / u.sum()), rel=1e-4)
-    assert float(row["score"]) == pytest.approx(float((u * g).sum() / u.sum()), rel=1e-4, abs=1e-5)
+    train(cohort, recipe(selection__weights="binary"), tmp_path / "alike")
+    for run, alike in ((whole[0], False), (tmp_path / "alike", True)):
+        model, row = Model(load_bundle(run / "model"), "torch"), rows(run)[0]
+        entry = next(e for e in Cohort.read(cohort).entries if e.slide_id == row["slide_id"])
+        found = model.predict(entry, exact=True)
+        kept = found.tiles.values["selected"]
+        p, g = (found.tiles.values[name][kept] for name in ("informativeness", "malignancy"))
+        by_hand = float(g.astype(float).mean()) if alike else mean_by_weight(g, p)
+        assert found.score == pytest.approx(by_hand, rel=1e-4, abs=1e-5)
+        assert float(row["score"]) == pytest.approx(by_hand, rel=1e-4, abs=1e-5)
 
 
 def test_the_mixture_method_through_training_bundle_and_prediction(
@@ -191,9 +191,10 @@ def test_the_mixture_method_through_training_bundle_and_prediction(
         pooling = bundle.pooling
         evidence = np.log(1 - pooling.share + pooling.share * np.exp(pooling.slope * h + pooling.offset))
         np.testing.assert_allclose(found.tiles.values["malignancy"][kept], evidence, rtol=1e-4, atol=1e-5)
-        assert found.score == pytest.approx(evidence.mean(), rel=1e-4, abs=1e-5)
-        assert float(row["score"]) == pytest.approx(evidence.mean(), rel=1e-4, abs=1e-5)
-        t = np.log(1 - share + share * np.exp(h)).mean() + prior
+        p = found.tiles.values["informativeness"][kept]
+        assert found.score == pytest.approx(mean_by_weight(evidence, p), rel=1e-4, abs=1e-5)
+        assert float(row["score"]) == pytest.approx(mean_by_weight(evidence, p), rel=1e-4, abs=1e-5)
+        t = mean_by_weight(np.log(1 - share + share * np.exp(h)), p) + prior
         learned = MalignancyModel(recipe(malignancy__link="mixture").malignancy, 32)
         learned.load_state_dict({name.removeprefix("best."): t_ for name, t_ in tensors.items() if name[:5] == "best."})
         category = 2 + int((t > learned.objective.cuts_of("S").detach().numpy()).sum())

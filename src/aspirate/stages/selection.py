@@ -30,7 +30,7 @@ class SelectionSettings(Settings):
     """The fewest that are kept, however little they look like follicular cells."""
     recall: float = Field(0.98, gt=0, le=1)
     """Share of held-out annotations that must have a confidently informative tile; it sets the threshold."""
-    weights: Literal["binary", "informativeness"] = "binary"
+    weights: Literal["binary", "informativeness"] = "informativeness"
     """u of a kept tile: 1, as in the paper, or its probability of being informative."""
     prevalence: float = Field(0.01, gt=0, lt=1)
     """π, the share of informative tiles that u is for; the paper found 0.01 % to 2 %."""

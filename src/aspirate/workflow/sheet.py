@@ -124,6 +124,7 @@ def sheet(
         tile_radius=round(max(tiles.side_px0 * scale, OUTLINE_PX) + 6, 1),
         cards=cards,
         kept=len(order),
+        weighted=bundle.recipe.selection.weights == "informativeness",
         confident=bundle.confident,
         cascade=cascade_words(result.looked),
         facts=_facts(slide, tiles),
