@@ -160,7 +160,7 @@ def test_the_mixture_scores_a_slide_by_the_pooling_it_refitted(whole: CrossvalSu
 
     def p(slide_id: str) -> NDArray[np.float32]:
         values = read_tiles(whole.run / "fold-1" / "tiles" / f"{slide_id}.h5").values
-        return values["informativeness"][values["selected"]]
+        return np.asarray(values["informativeness"][values["selected"]])
 
     validation = splits_of(whole.run)[1]["validation"]
     malignant = np.array([bool(entries[i].malignant) for i in validation])
