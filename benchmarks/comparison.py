@@ -12,17 +12,23 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.method import oracle, truth_of
+import numpy as np
+from benchmarks.method import grid_of, oracle, truth_of
 
 from aspirate.cli.crew import crew_for_units
 from aspirate.cli.display import progress
 from aspirate.cli.grid_view import GridView
 from aspirate.core.config import parse_changes
 from aspirate.core.predictions import Prediction, read_predictions, write_predictions
+from aspirate.core.ranking import auc, rank_correlation
 from aspirate.core.store import TRUTH_FILE
+from aspirate.core.tile_file import read_tiles
 from aspirate.evaluation.material import PROPOSED, EvaluateSettings
 from aspirate.evaluation.report_tables import tables
 from aspirate.evaluation.tables import Table, text
+from aspirate.slides.tile_labels import tiles_met
+from aspirate.stages.selection import SelectionSettings, tile_weights
+from aspirate.stages.slide_score import slide_score
 from aspirate.synth.cohort import make_cohort
 from aspirate.synth.settings import SynthSettings
 from aspirate.workflow.crossval import Plan, crossval
@@ -31,6 +37,7 @@ from aspirate.workflow.jobs import done_by
 from aspirate.workflow.recipe import load_recipe
 
 ORACLE = "Oracle"
+PREVALENCES = (0.001, 0.01, 0.1)
 SHOWN = ("methods", "against_reference", "readers", "combination", "agreement", "stage_1")
 
 
@@ -60,6 +67,7 @@ def main() -> None:
     with_oracle = tables(evaluate(sources, beside, EvaluateSettings(), progress).analysis)
     for name in SHOWN:
         print(markdown((with_oracle if name in with_oracle else of_run)[name]))
+    print(markdown(counted_otherwise(rows, run, cohort / TRUTH_FILE)))
 
 
 def oracles(rows: Iterable[Prediction], truth_file: Path) -> list[Prediction]:
@@ -71,6 +79,36 @@ def oracles(rows: Iterable[Prediction], truth_file: Path) -> list[Prediction]:
         if row.method == PROPOSED and row.status == "ok"
         for said in (oracle(truth[row.slide_id]),)
     ]
+
+
+def counted_otherwise(rows: Iterable[Prediction], run: Path, truth_file: Path) -> Table:
+    """How the proposed method would order slides if its kept tiles counted otherwise, its nets as they are."""
+    truth = truth_of(truth_file)
+    judged = [row for row in rows if row.method == PROPOSED and row.status == "ok"]
+    scores: dict[str, list[float]] = {}
+    for row in judged:
+        table = read_tiles(run / f"fold-{row.fold}" / "tiles" / f"{row.slide_id}.h5")
+        kept = np.flatnonzero(table.values["selected"])
+        g, p = table.values["malignancy"][kept], table.values["informativeness"][kept]
+        real = np.isin(kept, tiles_met(grid_of(table), truth[row.slide_id])[1])
+        weights = {f"u for π = {pi:g}": tile_weights(p, SelectionSettings(prevalence=pi)) for pi in PREVALENCES}
+        weights = {
+            "alike": np.ones(len(kept)),
+            **weights,
+            "only those with cells": (real if real.any() else ~real).astype(float),
+        }
+        for name, u in weights.items():
+            scores.setdefault(name, []).append(slide_score(g, u))
+    best, folds = [oracle(truth[row.slide_id]) for row in judged], [row.fold for row in judged]
+    malignant = np.array([bool(row.malignant) for row in judged])
+    cells: list[tuple[str, float, float, int]] = []
+    for name, own in scores.items():
+        parts = [np.array([fold == other for other in folds]) for fold in sorted(set(folds))]
+        aucs = [auc(np.array(own)[part], malignant[part]) for part in parts]
+        follows = [rank_correlation(np.array(own)[part], np.array(best)[part]) for part in parts]
+        cells.append((name, float(np.mean(aucs)), float(np.mean(follows)), len(judged)))
+    columns = ("kept tiles count", "AUC, mean over folds", "rank correlation with the oracle", "slides")
+    return Table("counted", "What if kept tiles counted otherwise", columns, tuple(cells))
 
 
 def markdown(table: Table) -> str:
