@@ -91,21 +91,21 @@ def counted_otherwise(rows: Iterable[Prediction], run: Path, truth_file: Path) -
         kept = np.flatnonzero(table.values["selected"])
         g, p = table.values["malignancy"][kept], table.values["informativeness"][kept]
         real = np.isin(kept, tiles_met(grid_of(table), truth[row.slide_id])[1])
-        weights = {f"u for π = {pi:g}": tile_weights(p, SelectionSettings(prevalence=pi)) for pi in PREVALENCES}
         weights = {
             "alike": np.ones(len(kept)),
-            **weights,
+            **{f"u for π = {pi:g}": tile_weights(p, SelectionSettings(prevalence=pi)) for pi in PREVALENCES},
             "only those with cells": (real if real.any() else ~real).astype(float),
         }
         for name, u in weights.items():
             scores.setdefault(name, []).append(slide_score(g, u))
-    best, folds = [oracle(truth[row.slide_id]) for row in judged], [row.fold for row in judged]
+    best, folds = (np.array(each) for each in zip(*((oracle(truth[r.slide_id]), r.fold) for r in judged), strict=True))
     malignant = np.array([bool(row.malignant) for row in judged])
+    parts = [folds == fold for fold in np.unique(folds)]
     cells: list[tuple[str, float, float, int]] = []
     for name, own in scores.items():
-        parts = [np.array([fold == other for other in folds]) for fold in sorted(set(folds))]
-        aucs = [auc(np.array(own)[part], malignant[part]) for part in parts]
-        follows = [rank_correlation(np.array(own)[part], np.array(best)[part]) for part in parts]
+        f = np.array(own)
+        aucs = [auc(f[part], malignant[part]) for part in parts]
+        follows = [rank_correlation(f[part], best[part]) for part in parts]
         cells.append((name, float(np.mean(aucs)), float(np.mean(follows)), len(judged)))
     columns = ("kept tiles count", "AUC, mean over folds", "rank correlation with the oracle", "slides")
     return Table("counted", "What if kept tiles counted otherwise", columns, tuple(cells))

@@ -27,6 +27,8 @@ from aspirate.core.store import write_json
 from aspirate.core.tile_file import TileTable, read_tiles, write_tiles
 from aspirate.slides.cohort import Cohort
 from aspirate.slides.tile_labels import tiles_met
+from aspirate.stages.selection import SelectionSettings, tile_weights
+from aspirate.stages.slide_score import slide_score
 from aspirate.synth.cohort import make_cohort
 from aspirate.synth.settings import SynthSettings
 from aspirate.workflow.bundle import load_bundle
@@ -71,7 +73,7 @@ def main() -> None:
     write_json(run / "figures.json", {"validation": summary.figures, **figures})
     print(json.dumps(figures, indent=1))
     if given.levels:
-        print(json.dumps(at_levels(testing, results, truth, bundle.recipe.selection.least), indent=1))
+        print(json.dumps(at_levels(testing, results, truth, bundle.recipe.selection), indent=1))
 
 
 def divide(cohort: Cohort, count: int) -> tuple[list[SlideEntry], list[SlideEntry]]:
@@ -169,7 +171,7 @@ def at_levels(
     testing: list[SlideEntry],
     results: dict[str, tuple[float, TileTable]],
     truth: dict[str, list[Annotation]],
-    least: int,
+    selection: SelectionSettings,
 ) -> dict[float, dict[str, float]]:
     """Of the tiles that were kept, only those from a level on: how many are real, and how slides would be ordered."""
     malignant = np.array([bool(entry.malignant) for entry in testing])
@@ -181,9 +183,9 @@ def at_levels(
             table = results[entry.slide_id][1]
             p, selected = table.values["informativeness"], table.values["selected"]
             best = np.flatnonzero(selected)[np.argsort(-p[selected], kind="stable")]
-            still = best[: max(least, int((p[best] >= level).sum()))]
+            still = best[: max(selection.least, int((p[best] >= level).sum()))]
             owners, tiles = tiles_met(grid_of(table), truth[entry.slide_id])
-            scores.append(float(table.values["malignancy"][still].mean()))
+            scores.append(slide_score(table.values["malignancy"][still], tile_weights(p[still], selection)))
             real, kept = real + int(np.isin(still, tiles).sum()), kept + len(still)
             found += len(np.unique(owners[np.isin(tiles, still)]))
             groups += len(truth[entry.slide_id])

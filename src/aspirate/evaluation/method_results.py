@@ -277,8 +277,11 @@ class MethodAnalysis:
 
     def decisions(self, slide_ids: Sequence[str], operating: Operating | None) -> Decisions | None:
         """Of these slides, as far as thresholds of their folds are known."""
-        judged = [row for row in self.used if operating and row.slide_id in operating.calls.keys() & set(slide_ids)]
-        if not judged or operating is None:
+        if operating is None:
+            return None
+        known = operating.calls.keys() & set(slide_ids)
+        judged = [row for row in self.used if row.slide_id in known]
+        if not judged:
             return None
         y = [float(bool(row.malignant)) for row in judged]
         return decisions([operating.calls[row.slide_id] for row in judged], y, prevalence_in(self.used, self.settings))

@@ -233,6 +233,10 @@ def _link_in_words(bundle: Bundle) -> str:
     return ", seen through the mixture link; the slide's score is a pooling refitted on validation slides"
 
 
+def _weights_in_words(recipe: Recipe) -> str:
+    return "all alike" if recipe.selection.weights == "binary" else "each by how surely it is informative"
+
+
 def model_card(bundle: Bundle, admissions: tuple[Admission, ...]) -> str:
     recipe, figures = bundle.recipe, bundle.figures
     rows = "\n".join(f"| {name} | {value:.4g} |" for name, value in figures.items())
@@ -249,7 +253,7 @@ Two nets of Aspirate {__version__}: one finds tiles with follicular cells, one s
 * Tiles: {recipe.side_px} px at {recipe.mpp:g} µm/px; slides had {low:.4g} to {high:.4g} µm/px.
 * Nets: {recipe.informativeness.encoder}, {recipe.malignancy.encoder}.
 * A tile counts as informative from probability {bundle.confident:.3f}; {recipe.selection.mode} selection, at most
-  {recipe.selection.tiles} tiles of a slide.
+  {recipe.selection.tiles} tiles of a slide, {_weights_in_words(recipe)}.
 * Probability of malignancy: logistic curve over the slide score, fitted on
   {bundle.calibration.slides} validation slides.
 * {"Every tile is looked at closely." if bundle.trust is None else bundle.trust.sentence}
