@@ -244,8 +244,8 @@ def decision_curve(
         if prevalence is None:
             return np.asarray(drawn @ of / drawn.sum(1, keepdims=True))
         with np.errstate(invalid="ignore"):  # a resample that lacks a kind says nothing
-            kinds_ = ((prevalence, drawn * y), (1 - prevalence, drawn * ~y))
-            return np.asarray(sum(share * own @ of / own.sum(1, keepdims=True) for share, own in kinds_))
+            both = ((prevalence, drawn * y), (1 - prevalence, drawn * ~y))
+            return np.asarray(sum(share * own @ of / own.sum(1, keepdims=True) for share, own in both))
 
     groups = patient_numbers(patients, len(y))
     resampled = resample(benefit, groups, settings)  # (resamples, T)
