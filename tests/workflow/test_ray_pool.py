@@ -26,7 +26,7 @@ from aspirate.workflow.local_pool import LocalPool
 from aspirate.workflow.methods import choose_methods
 from aspirate.workflow.predict import load_model
 from aspirate.workflow.predict_many import predict_many
-from aspirate.workflow.ray_pool import ATTEMPTS, Attempt, RayPool, after, perform_on_ray, ray_module
+from aspirate.workflow.ray_pool import ATTEMPTS, JOINING_ATTEMPTS, Attempt, RayPool, after, perform_on_ray, ray_module
 
 pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray")]
 
@@ -56,6 +56,17 @@ def test_another_version_and_no_ray_are_said_plainly(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(ray_module(loopback=True), "init", nobody)
     with pytest.raises(ConfigError, match=r"--on auto: no Ray can be reached \(nobody answers\); try again"):
         run(RayPool("auto"), MIXED)
+    attempts = []
+
+    def not_ready(*_: object, **__: object) -> None:
+        attempts.append(1)
+        raise ConnectionAbortedError("not ready")
+
+    monkeypatch.setattr(ray_module(loopback=True), "init", not_ready)
+    monkeypatch.setattr("aspirate.workflow.ray_pool.JOINING_PAUSE_S", 0.0)
+    with pytest.raises(ConfigError, match=r"no Ray can be reached \(not ready\)"):
+        run(RayPool("ray://127.0.0.1:9"), MIXED)
+    assert len(attempts) == JOINING_ATTEMPTS
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ConfigError, match=r"Ray is not installed; pip install 'aspirate\[ray\]'"):
         run(RayPool(), MIXED)
@@ -96,7 +107,7 @@ def test_units_end_as_planted_also_there(on_ray: RayPool, tmp_path: Path) -> Non
 def test_units_end_as_planted_also_through_the_client_of_a_cluster(cluster: Any) -> None:
     """As from a machine that is not part of it; in a process of its own, as Ray may be joined in one way only."""
     command = [sys.executable, "-c", CLIENT, f"ray://127.0.0.1:{CLIENT_PORT}"]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout) == {o.name: [o.value, o.error] for o in Here().run(MIXED, silent_stages)}
 

@@ -26,6 +26,8 @@ AHEAD = 2
 """Units handed to Ray for each that it has room for, so that no worker waits for the next one."""
 ATTEMPTS = 5
 """Of a unit whose machines are lost, or too small for it."""
+JOINING_ATTEMPTS, JOINING_PAUSE_S = 4, 3.0
+"""At a cluster that answers but has not got ready for us in time, as one begun just now or a busy one may not."""
 
 
 def ray_module(loopback: bool) -> ModuleType:
@@ -50,14 +52,7 @@ class RayPool:
     def run(self, units: Sequence[Unit], stages: Stages, begun: Begun = unheeded) -> Outcomes:
         ray = ray_module(loopback=self.address is None)
         agenda = Agenda(units)  # first: wrong units are nobody's business but ours
-        try:
-            ray.init(self.address, log_to_driver=False, logging_level="error", include_dashboard=False)
-        except (ConnectionError, ValueError) as error:
-            last = [line for line in str(error).splitlines() if line.strip(" )")][-1:]  # of another machine's traceback
-            why = "".join(last).strip() or type(error).__name__
-            raise ConfigError(
-                f"--on {self.address or 'ray'}: no Ray can be reached ({why}); try again, or see its logs"
-            ) from error
+        self._join(ray)
         shift = _Shift(ray, self.at_once, agenda, Bars(stages), begun)
         try:
             while agenda.open:
@@ -66,6 +61,22 @@ class RayPool:
         finally:
             shift.end()
             ray.shutdown()
+
+    def _join(self, ray: ModuleType) -> None:
+        for attempt in range(1, JOINING_ATTEMPTS + 1):
+            try:
+                ray.init(self.address, log_to_driver=False, logging_level="error", include_dashboard=False)
+                return
+            except (ConnectionError, ValueError) as error:
+                last = [line for line in str(error).splitlines() if line.strip(" )")][-1:]  # of a far traceback
+                why = "".join(last).strip() or type(error).__name__
+                if isinstance(error, ConnectionAbortedError) and attempt < JOINING_ATTEMPTS:
+                    tell("Ray was not ready for us", WARNING, {"reason": why}, attempt=attempt)
+                    time.sleep(JOINING_PAUSE_S)
+                    continue
+                raise ConfigError(
+                    f"--on {self.address or 'ray'}: no Ray can be reached ({why}); try again, or see its logs"
+                ) from error
 
 
 @dataclass(frozen=True, slots=True)
