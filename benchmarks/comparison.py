@@ -7,6 +7,7 @@ prints the tables as Markdown. Writes as it goes and resumes. The oracle sees th
 """
 
 import argparse
+import json
 import time
 from collections.abc import Iterable
 from dataclasses import replace
@@ -23,12 +24,14 @@ from aspirate.core.predictions import Prediction, read_predictions, write_predic
 from aspirate.core.ranking import auc, rank_correlation
 from aspirate.core.store import TRUTH_FILE
 from aspirate.core.tile_file import read_tiles
+from aspirate.evaluation.agreement import weighted_kappa
 from aspirate.evaluation.material import PROPOSED, EvaluateSettings
 from aspirate.evaluation.report_tables import tables
 from aspirate.evaluation.tables import Table, text
 from aspirate.slides.tile_labels import tiles_met
+from aspirate.stages.calibration import fit_cuts
 from aspirate.stages.selection import SelectionSettings, tile_weights
-from aspirate.stages.slide_score import slide_score
+from aspirate.stages.slide_score import bethesda_of, slide_score
 from aspirate.synth.cohort import make_cohort
 from aspirate.synth.settings import SynthSettings
 from aspirate.workflow.crossval import Plan, crossval
@@ -68,6 +71,7 @@ def main() -> None:
     for name in SHOWN:
         print(markdown((with_oracle if name in with_oracle else of_run)[name]))
     print(markdown(counted_otherwise(rows, run, cohort / TRUTH_FILE)))
+    print(markdown(cut_otherwise(rows, run)))
 
 
 def oracles(rows: Iterable[Prediction], truth_file: Path) -> list[Prediction]:
@@ -109,6 +113,30 @@ def counted_otherwise(rows: Iterable[Prediction], run: Path, truth_file: Path) -
         cells.append((name, float(np.mean(aucs)), float(np.mean(follows)), len(judged)))
     columns = ("kept tiles count", "AUC, mean over folds", "rank correlation with the oracle", "slides")
     return Table("counted", "What if kept tiles counted otherwise", columns, tuple(cells))
+
+
+def cut_otherwise(rows: Iterable[Prediction], run: Path) -> Table:
+    """How categories agree with the report if cuts are those learned, or fitted to scores of validation slides."""
+    learned = {name: note["cuts"].get("S", ()) for name, note in json.loads((run / "models.json").read_text()).items()}
+    validation: dict[tuple[str, str], list[tuple[float, int]]] = {}
+    for row in read_predictions(run / "validation.csv"):
+        if row.bethesda is not None and row.score is not None:
+            validation.setdefault((row.fold, row.method), []).append((row.score, row.bethesda))
+    fitted = {name: fit_cuts(*zip(*own, strict=True)) for name, own in validation.items()}
+    said: dict[str, list[tuple[int, ...]]] = {}
+    for row in rows:
+        cuts = learned[f"{row.fold}/{row.method}"], fitted.get((row.fold, row.method))
+        if row.status == "ok" and row.bethesda is not None and row.score is not None and all(cuts):
+            said.setdefault(row.method, []).append(
+                (row.bethesda, *(bethesda_of(row.score, own) for own in cuts if own))
+            )
+    cells: list[tuple[str | float, ...]] = []
+    for method, found in said.items():
+        report, *ways = (np.array(column) for column in zip(*found, strict=True))
+        kappas = [weighted_kappa(report, way).value for way in ways]
+        cells.append((method, *kappas, *(" ".join(map(str, np.bincount(c, minlength=7)[2:])) for c in (report, *ways))))
+    columns = ("row", "κ, learned cuts", "κ, cuts of slides", "report: 2 … 6", "learned: 2 … 6", "of slides: 2 … 6")
+    return Table("cut", "What if categories were cut otherwise", columns, tuple(cells))
 
 
 def markdown(table: Table) -> str:

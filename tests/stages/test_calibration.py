@@ -3,7 +3,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_curve
 
-from aspirate.stages.calibration import decision_threshold, fit_calibration
+from aspirate.stages.calibration import decision_threshold, fit_calibration, fit_cuts
 
 
 def simulated(n: int, slope: float, offset: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -74,3 +74,43 @@ def test_threshold_has_the_highest_youden_index() -> None:
     false_positive, true_positive, _ = roc_curve(y, f)
     assert called[y].mean() - called[~y].mean() == pytest.approx((true_positive - false_positive).max())
     assert decision_threshold([1.0, 1.0], [True, False]) == 1.0
+
+
+def graded(n: int, cuts: list[float], slope: float = 1.3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Scores, and categories as one latent number with logistic noise would give them."""
+    rng = np.random.default_rng(seed)
+    f = rng.normal(0.2, 1.5, n)
+    latent = f + rng.logistic(0, 1 / slope, n)
+    return f, 2 + (latent[:, None] > np.array(cuts)).sum(1)
+
+
+def test_with_many_slides_cuts_are_where_four_logistic_regressions_cross_one_half() -> None:
+    true = [-1.0, 0.1, 0.9, 2.2]
+    f, bethesda = graded(20_000, true)
+    found = fit_cuts(f, bethesda)
+    for n, cut in enumerate(found):
+        reference = LogisticRegression(C=1e9).fit(f[:, None], bethesda > 2 + n)
+        assert cut == pytest.approx(float(-reference.intercept_[0] / reference.coef_[0, 0]), abs=0.04)
+    np.testing.assert_allclose(found, true, atol=0.06)
+
+
+def test_scale_and_place_of_the_score_do_not_matter_to_categories() -> None:
+    f, bethesda = graded(60, [-1.0, 0.1, 0.9, 2.2])
+    np.testing.assert_allclose(fit_cuts(50 * f - 7, bethesda), 50 * np.array(fit_cuts(f, bethesda)) - 7, atol=0.5)
+
+
+@pytest.mark.parametrize("missing", [2, 4, 6])
+def test_a_category_that_no_slide_has_keeps_its_room(missing: int) -> None:
+    f, bethesda = graded(40, [-1.0, 0.1, 0.9, 2.2])
+    found = fit_cuts(f[bethesda != missing], bethesda[bethesda != missing])
+    assert len(found) == 4 and list(found) == sorted(found) and np.isfinite(found).all()
+    assert found[2] - found[1] > 0.05 and found[0] > -8 and found[3] < 8
+
+
+def test_slides_of_one_category_or_none_give_no_cuts() -> None:
+    assert fit_cuts([0.1, 0.2], [3, 3]) == () == fit_cuts([], [])
+
+
+def test_a_score_that_runs_the_wrong_way_gives_cuts_all_the_same() -> None:
+    found = fit_cuts([3.0, 2.0, 1.0, 0.0, -1.0], [2, 3, 4, 5, 6])
+    assert list(found) == sorted(found) and np.isfinite(found).all()

@@ -33,6 +33,9 @@ def net(seed: int, outputs: int = 1) -> TileNet:
     return made.eval()
 
 
+SLIDE_CUTS = (-0.5, 0.0, 0.25, 0.5)
+
+
 def bundle(two_heads: bool = False) -> Bundle:
     changes = {"side_px": SIDE, "malignancy.two_heads": two_heads, "adequacy.groups": 1, "selection.tiles": 5}
     return Bundle(
@@ -41,6 +44,7 @@ def bundle(two_heads: bool = False) -> Bundle:
         malignancy=net(2, outputs=1 + two_heads),
         confident=0.123456789,
         cuts={"Y": [0.0], "S": [-1.5, 0.25, 1.0, 2.0]},
+        slide_cuts=SLIDE_CUTS,
         threshold=0.3,
         calibration=Calibration(slope=1.2, offset=-0.7, benign=1000, malignant=700),
         mpp_range=(0.2, 0.25),
@@ -73,7 +77,17 @@ def test_it_comes_back_as_it_was(tmp_path: Path, two_heads: bool) -> None:
     before = bundle(two_heads)
     save_bundle(tmp_path, before, REFERENCE)
     after = load_bundle(tmp_path)
-    for name in ("recipe", "confident", "cuts", "threshold", "calibration", "mpp_range", "figures", "slides"):
+    for name in (
+        "recipe",
+        "confident",
+        "cuts",
+        "slide_cuts",
+        "threshold",
+        "calibration",
+        "mpp_range",
+        "figures",
+        "slides",
+    ):
         assert getattr(after, name) == getattr(before, name)
     assert after.sha256() == before.sha256()
     for name, one in before.nets.items():
@@ -171,6 +185,16 @@ def test_the_last_rounding_does_not_matter(folder: Path) -> None:
     assert load_model(folder).bundle.confident == 0.123456789
 
 
+def test_a_category_is_by_the_cuts_of_slides_or_where_there_are_none_by_the_learned_ones(folder: Path) -> None:
+    scores, u = np.array([0.2, 0.4], np.float32), np.ones(2)
+    assert load_bundle(folder).reading.opinion(scores, u).bethesda == 5  # 0.3 among SLIDE_CUTS
+    assert bundle(two_heads=True).reading.opinion(scores, u).bethesda == 5
+    edit(folder, lambda note: note.pop("slide_cuts"))
+    old = load_bundle(folder)
+    assert old.slide_cuts == () and old.cuts_of_score == (-1.5, 0.25, 1.0, 2.0)
+    assert old.reading.opinion(scores, u).bethesda == 4
+
+
 def test_other_reference_tiles_are_refused(folder: Path) -> None:
     np.save(folder / "reference.npy", REFERENCE // 8)
     with pytest.raises(AspirateError, match="does not reproduce its reference scores"):
@@ -192,6 +216,8 @@ def test_a_note_that_lacks_something_is_refused(folder: Path, what: str) -> None
         lambda note: note["reference"].update(malignancy=["a"] * 6),
         lambda note: note["calibration"].update(slope=None, colour="red"),
         lambda note: note["recipe"].update(colour="red"),
+        lambda note: note.update(slide_cuts=[1.0, 0.0, 2.0, 3.0]),
+        lambda note: note.update(slide_cuts=[1.0]),
     ],
 )
 def test_a_note_that_makes_no_sense_is_refused(folder: Path, change: Any) -> None:

@@ -32,6 +32,7 @@ from aspirate.slides.annotations import AnnotationIndex
 from aspirate.slides.cohort import Cohort
 from aspirate.slides.doctor import examine
 from aspirate.slides.reader import open_slide
+from aspirate.stages.calibration import fit_cuts
 from aspirate.stages.malignancy import MalignancyModel, MalignancySettings
 from aspirate.synth.cohort import make_cohort
 from aspirate.synth.settings import SynthSettings
@@ -127,6 +128,14 @@ def test_what_evaluation_needs_lies_beside_the_predictions(whole: CrossvalSummar
     assert len(cuts) == 4 and cuts == sorted(cuts)
     assert models["1/Proposed2Heads (U,Y,S)"]["cuts"] == {} == models["1/CNN (Y,S)"]["cuts"]
     validation = read_predictions(run / "validation.csv")
+    for row in [*validation, *read_predictions(run / "predictions.csv")]:
+        cuts = models[f"{row.fold}/{row.method}"]["slide_cuts"]
+        assert len(cuts) == (4 if "S" in row.method.partition("(")[2] else 0)
+        if row.predicted_bethesda is not None and np.abs(np.array(cuts) - row.score).min() > 1e-5:
+            assert row.predicted_bethesda == 2 + sum(row.score > cut for cut in cuts)
+    own = [r for r in validation if r.fold == "1" and r.method == "CNN (Y,S)"]
+    refitted = fit_cuts(*zip(*((r.score, r.bethesda) for r in own if r.score and r.bethesda), strict=True))
+    np.testing.assert_allclose(models["1/CNN (Y,S)"]["slide_cuts"], refitted, atol=1e-3)
     assert {row.slide_id for row in validation if row.fold == "2"} == set(splits_of(run)[2]["validation"])
     stage_1 = json.loads((run / "stage1.json").read_text())
     assert set(stage_1) == {"0", "1", "2"} and all(0.5 < row["test_auc"] <= 1 for row in stage_1.values())

@@ -172,7 +172,7 @@ def test_the_mixture_method_through_training_bundle_and_prediction(
     """Scores and categories by the equations of docs/ppi.md, from the weights alone."""
     run, _ = whole
     mine = tmp_path / "mixture"
-    train(cohort, recipe(malignancy__link="mixture"), mine, stage_1=run)
+    train(cohort, recipe(malignancy__link="mixture", malignancy__categories="learned"), mine, stage_1=run)
     bundle = load_bundle(mine / "model")
     tensors, _ = load_tensors(mine / "malignancy" / "checkpoint.safetensors")
     assert {row["method"] for row in rows(mine)} == {"Mixture (U,Y,S)"}

@@ -1,7 +1,7 @@
 """What every training on the labels of slides has in common, ours and the rivals': the same fields, the same budget."""
 
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from pydantic import Field
 
@@ -22,6 +22,9 @@ class SlideTraining(Pace):
     """The best epoch is the one that ends the best run of so many: a few dozen slides judge a single one by chance."""
     average: float = Field(1.0, ge=0)
     """Weights are judged and kept as their running mean over about so many epochs; 0 takes them as they are."""
+    categories: Literal["refitted", "learned"] = "refitted"
+    """Where categories divide the axis of slide scores: as held-out slides say, or by the cuts learned for tiles (for
+    bags, by the rivals), as in the paper."""
     augment: AugmentSettings = AugmentSettings()
 
     def shared(self) -> dict[str, Any]:

@@ -224,9 +224,12 @@ def _model(files: Sequence[Path], predictions: Sequence[Prediction]) -> ModelFac
     return None
 
 
-def _on_axis_of_score(malignancy: Mapping[str, Any]) -> bool:
-    """Cuts of two heads lie on the axis of the second, those of the mixture method on that of its link."""
-    return not malignancy["two_heads"] and malignancy.get("link", "plain") == "plain"
+def _cuts(note: Mapping[str, Any]) -> tuple[float, ...]:
+    """On the axis of slide scores: those of slides, or the learned ones where they lie there, which those of two heads
+    and of the mixture method do not."""
+    malignancy = note["recipe"]["malignancy"]
+    elsewhere = malignancy["two_heads"] or malignancy.get("link", "plain") != "plain"
+    return tuple(note.get("slide_cuts", ())) or (() if elsewhere else tuple(sorted(note["cuts"].get("S", ()))))
 
 
 def _read_model(path: Path) -> ModelFacts:
@@ -235,7 +238,7 @@ def _read_model(path: Path) -> ModelFacts:
         recipe = note["recipe"]
         return ModelFacts(
             confident=float(note["confident"]),
-            cuts=tuple(sorted(note["cuts"].get("S", ()))) if _on_axis_of_score(recipe["malignancy"]) else (),
+            cuts=_cuts(note),
             threshold=float(note["threshold"]),
             calibration=Calibration(**note["calibration"]),
             groups_needed=int(recipe["adequacy"]["groups"]),

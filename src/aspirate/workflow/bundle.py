@@ -10,6 +10,7 @@ README.md                     the model card
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tokenize import TokenError
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from aspirate import __version__
 from aspirate.core.errors import AspirateError
+from aspirate.core.labels import TRAINABLE_BETHESDA
 from aspirate.core.store import atomic_path, write_json, write_text
 from aspirate.engines.torch_engine import TorchEngine
 from aspirate.learning.checkpoints import load_tensors, save_tensors, stored_sha256
@@ -62,7 +64,7 @@ class Bundle:
     confident: float
     """Probability from which a tile counts as informative."""
     cuts: dict[str, list[float]]
-    """Of Y and S on the axis of `link`, of V on that of tile scores."""
+    """As learned: of Y and S on the axis of `link`, of V on that of tile scores."""
     threshold: float
     """Slide score from which a slide is called malignant."""
     calibration: Calibration
@@ -72,6 +74,8 @@ class Bundle:
     """Measured on validation slides."""
     slides: dict[str, int]
     """How many were trained and validated on."""
+    slide_cuts: tuple[float, ...] = ()
+    """Of S on the axis of slide scores, by which a slide has its category; without them `cuts` give it."""
     pooling: Pooling = AS_IT_IS
     """How tile scores are read for the slide's score, …"""
     link: Pooling = AS_IT_IS
@@ -93,12 +97,12 @@ class Bundle:
     def reading(self) -> Reading:
         """With two heads the cuts lie on the axis of the second, which nobody scores with."""
         cuts = () if self.recipe.malignancy.two_heads else self.cuts.get("S", ())
-        return Reading(self.pooling, self.link, tuple(cuts))
+        return Reading(self.pooling, self.link, tuple(cuts), self.slide_cuts)
 
     @property
     def cuts_of_score(self) -> tuple[float, ...]:
         """Of S, where they lie on the axis of the slide's score; else none."""
-        return self.reading.cuts if self.pooling == self.link else ()
+        return self.slide_cuts or (self.reading.cuts if self.pooling == self.link else ())
 
     @property
     def weights(self) -> dict[str, TileNet]:
@@ -130,6 +134,7 @@ def save_bundle(folder: Path, bundle: Bundle, reference: NDArray[np.uint8]) -> N
         "recipe": bundle.recipe.model_dump(mode="json"),
         "confident": bundle.confident,
         "cuts": bundle.cuts,
+        "slide_cuts": bundle.slide_cuts,
         "reading": {"pooling": asdict(bundle.pooling), "link": asdict(bundle.link)},
         "threshold": bundle.threshold,
         "calibration": asdict(bundle.calibration),
@@ -159,6 +164,7 @@ def load_bundle(folder: str | Path) -> Bundle:
             malignancy=nets["malignancy"],
             confident=note["confident"],
             cuts=note["cuts"],
+            slide_cuts=_rising(note.get("slide_cuts", ())),
             **{name: _pooling(said) for name, said in note.get("reading", {}).items()},
             threshold=note["threshold"],
             calibration=Calibration(**note["calibration"]),
@@ -177,6 +183,14 @@ def load_bundle(folder: str | Path) -> Bundle:
             f"{folder}: not a model bundle, or a damaged one ({error}); train or copy it again"
         ) from error
     return bundle
+
+
+def _rising(cuts: Sequence[float]) -> tuple[float, ...]:
+    """Bundles of earlier versions have none."""
+    read = tuple(map(float, cuts))
+    if len(read) not in (0, len(TRAINABLE_BETHESDA) - 1) or not np.isfinite(read).all() or list(read) != sorted(read):
+        raise ValueError(f"slide_cuts: {list(cuts)} do not divide the categories")
+    return read
 
 
 def _pooling(note: dict[str, float]) -> Pooling:
@@ -256,6 +270,7 @@ Two nets of Aspirate {__version__}: one finds tiles with follicular cells, one s
   {recipe.selection.tiles} tiles of a slide, {_weights_in_words(recipe)}.
 * Probability of malignancy: logistic curve over the slide score, fitted on
   {bundle.calibration.slides} validation slides.
+* Category: by cuts {"fitted to the scores of validation slides" if bundle.slide_cuts else "learned for tiles"}.
 * {"Every tile is looked at closely." if bundle.trust is None else bundle.trust.sentence}
 
 | figure (validation slides) | value |

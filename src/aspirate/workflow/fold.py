@@ -36,7 +36,7 @@ from aspirate.stages.informativeness import Informativeness
 from aspirate.stages.slide_score import Adequacy, adequacy
 from aspirate.workflow.first_stage import FirstStage, Slides
 from aspirate.workflow.methods import SHOWN, Method
-from aspirate.workflow.opinion import Opinion, failed_row, prediction_of
+from aspirate.workflow.opinion import Opinion, failed_row, prediction_of, slide_cuts
 from aspirate.workflow.recipe import Recipe
 from aspirate.workflow.run_folder import RunFolder
 from aspirate.workflow.second_stage import Fitting, Proposed, fitting_of
@@ -109,11 +109,12 @@ class Fold:
             raise AspirateError(f"{what}: no benign, or no malignant slide to validate on; use fewer folds")
         f, y = np.array([score for score, _ in known]), np.array([bool(malignant) for _, malignant in known])
         calibration, threshold = fit_calibration(f, y), decision_threshold(f, y)
+        cuts = slide_cuts(self.recipe.malignancy, validation)
 
         def rows(opinions: list[tuple[SlideEntry, Opinion]], failures: list[Prediction]) -> list[Prediction]:
             said = (str(self.number), method.name)
             found = [
-                prediction_of(entry, opinion, calibration, threshold, self._enough(method, entry), *said)
+                prediction_of(entry, opinion.recut(cuts), calibration, threshold, self._enough(method, entry), *said)
                 for entry, opinion in opinions
             ]
             return found + [replace(row, fold=said[0], method=said[1]) for row in failures]
@@ -128,6 +129,7 @@ class Fold:
         note = {
             "method": method.name,
             "cuts": fitting.cuts,
+            "slide_cuts": cuts,
             "threshold": threshold,
             "calibration": asdict(calibration),
             "figures": {"validation_auc": auc(f, y)},

@@ -1,15 +1,18 @@
 """From scores of tiles to what a method says of their slide, put into words as a row of `predictions.csv`."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from aspirate.core.labels import TRAINABLE_BETHESDA
 from aspirate.core.predictions import Prediction
 from aspirate.core.records import SlideEntry
+from aspirate.learning.slide_training import SlideTraining
 from aspirate.nn.mixture import AS_IT_IS, Pooling
-from aspirate.stages.calibration import Calibration
+from aspirate.stages.calibration import Calibration, fit_cuts
 from aspirate.stages.slide_score import Adequacy, bethesda_of, slide_score
 
 Scores = NDArray[np.floating]
@@ -21,6 +24,18 @@ class Opinion:
     score: float
     bethesda: int | None
 
+    def recut(self, cuts: tuple[float, ...]) -> "Opinion":
+        """With the category that cuts on the axis of scores give; as it was, where there are none."""
+        return replace(self, bethesda=bethesda_of(self.score, cuts)) if cuts else self
+
+
+def slide_cuts(settings: SlideTraining, held_out: Iterable[tuple[SlideEntry, Opinion]]) -> tuple[float, ...]:
+    """None where the method gives no category, its learned cuts are to stand, or all held-out slides are alike."""
+    if settings.categories == "learned":
+        return ()
+    known = [(said.score, e.bethesda) for e, said in held_out if said.bethesda and e.bethesda in TRAINABLE_BETHESDA]
+    return fit_cuts([score for score, _ in known], [category for _, category in known])
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -31,6 +46,8 @@ class Reading:
     link: Pooling = AS_IT_IS
     cuts: tuple[float, ...] = ()
     """Of S, on the axis of `link`; empty where no category is given."""
+    slide_cuts: tuple[float, ...] = ()
+    """Of S, on the axis of the slide's score, which go first where held-out slides have given them."""
 
     def of_tiles(self, scores: Scores) -> Scores:
         """What each tile adds to the slide's score."""
@@ -41,7 +58,7 @@ class Reading:
 
     def opinion(self, scores: Scores, u: NDArray[np.floating]) -> Opinion:
         category = bethesda_of(slide_score(_read(self.link, scores), u), self.cuts) if self.cuts else None
-        return Opinion(self.score(scores, u), category)
+        return Opinion(self.score(scores, u), category).recut(self.slide_cuts)
 
 
 def _read(pooling: Pooling, scores: Scores) -> Scores:

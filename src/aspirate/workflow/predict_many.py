@@ -243,7 +243,7 @@ def _made_by(bundle: Bundle, model_sha256: str, settings: PredictSettings) -> st
             "model_sha256": model_sha256,
             "recipe": bundle.recipe.model_dump(mode="json"),
             "confident": bundle.confident,
-            "cuts": bundle.cuts,
+            "cuts": [bundle.cuts, bundle.slide_cuts],
             "reading": [asdict(bundle.pooling), asdict(bundle.link)],
             "threshold": bundle.threshold,
             "calibration": asdict(bundle.calibration),

@@ -29,7 +29,7 @@ from aspirate.stages.informativeness import DRAWN, Informativeness
 from aspirate.stages.slide_score import adequacy
 from aspirate.workflow.bundle import Bundle, save_bundle
 from aspirate.workflow.first_stage import FirstStage, Slides
-from aspirate.workflow.opinion import Opinion
+from aspirate.workflow.opinion import Opinion, slide_cuts
 from aspirate.workflow.predict import judged
 from aspirate.workflow.recipe import Recipe
 from aspirate.workflow.run_folder import RunFolder, cohort_fingerprint
@@ -147,6 +147,7 @@ class _Training:
         y = np.array([bool(e.malignant) for e in known])
         resolutions = [checked_mpp(e.mpp, e.slide_id) for e in self.slides.entries.values()]
         calibration = fit_calibration(f, y)
+        cuts = slide_cuts(self.recipe.malignancy, [(entry, opinions[entry.slide_id]) for entry in validation])
         trust = scout.trust(proposed, calibration) if scout else None
         best = informativeness.kept
         bundle = Bundle(
@@ -155,6 +156,7 @@ class _Training:
             malignancy=proposed.learner.module.net,
             confident=first.confident(informativeness),
             cuts=proposed.all_cuts,
+            slide_cuts=cuts,
             pooling=proposed.reading.pooling,
             link=proposed.reading.link,
             threshold=decision_threshold(f, y),
@@ -170,7 +172,7 @@ class _Training:
             trust=trust,
         )
         save_bundle(self.folder.model, bundle, self.reference(informativeness, validation))
-        predictions = [self.prediction(bundle, entry, opinions[entry.slide_id]) for entry in validation]
+        predictions = [self.prediction(bundle, entry, opinions[entry.slide_id].recut(cuts)) for entry in validation]
         predictions += [Prediction(s, status="failed", error=why) for s, why in sorted(self.slides.failures.items())]
         write_predictions(self.folder.predictions, predictions)
         write_json(self.folder.metrics, bundle.figures)
