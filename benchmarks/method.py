@@ -21,14 +21,17 @@ from aspirate.cli.display import progress
 from aspirate.core.config import parse_changes
 from aspirate.core.geometry import Size, TileGrid
 from aspirate.core.labels import Abnormality
+from aspirate.core.predictions import read_predictions
 from aspirate.core.ranking import auc
 from aspirate.core.records import Annotation, SlideEntry
 from aspirate.core.store import write_json
 from aspirate.core.tile_file import TileTable, read_tiles, write_tiles
+from aspirate.evaluation.agreement import weighted_kappa
 from aspirate.slides.cohort import Cohort
 from aspirate.slides.tile_labels import tiles_met
+from aspirate.stages.calibration import fit_cuts
 from aspirate.stages.selection import SelectionSettings, tile_weights
-from aspirate.stages.slide_score import slide_score
+from aspirate.stages.slide_score import bethesda_of, slide_score
 from aspirate.synth.cohort import make_cohort
 from aspirate.synth.settings import SynthSettings
 from aspirate.workflow.bundle import load_bundle
@@ -70,6 +73,7 @@ def main() -> None:
     results = predict(summary.model, testing, run / "predictions", screened)
     truth, bundle = truth_of(folder / "truth.csv"), load_bundle(summary.model)
     figures = judge(testing, results, truth, bundle.confident)
+    figures["category"] = categories(testing, results, run / "predictions.csv", bundle.cuts["S"])
     write_json(run / "figures.json", {"validation": summary.figures, **figures})
     print(json.dumps(figures, indent=1))
     if given.levels:
@@ -165,6 +169,20 @@ def judge(
         figures[name] = {"slides": len(y), "malignant": int(y.sum()), "auc": auc(f, y), "oracle_auc": auc(o, y)}
         figures[name] |= {"gap": auc(o, y) - auc(f, y), "gap_95": bootstrap_gap(f, o, y)}  # type: ignore[operator]
     return figures
+
+
+def categories(
+    testing: list[SlideEntry], results: dict[str, tuple[float, TileTable]], validation: Path, learned: list[float]
+) -> dict[str, float]:
+    """κ with the report by the cuts learned for tiles, and by those fitted to validation slides."""
+    rows = [r for r in read_predictions(validation) if r.score is not None and r.bethesda is not None]
+    fitted = fit_cuts([r.score or 0.0 for r in rows], [r.bethesda or 0 for r in rows])
+    known = [(e.bethesda, results[e.slide_id][0]) for e in testing if e.bethesda is not None]
+    report, scores = [category for category, _ in known], [score for _, score in known]
+    return {
+        name: weighted_kappa(report, [bethesda_of(score, cuts) for score in scores]).value
+        for name, cuts in (("kappa_learned_cuts", learned), ("kappa_cuts_of_slides", fitted))
+    }
 
 
 def at_levels(
