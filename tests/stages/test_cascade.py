@@ -72,10 +72,34 @@ def test_where_few_are_confident_the_weakest_kept_sets_the_level() -> None:
     assert found.share < 0.1
 
 
-def test_confident_tiles_beyond_the_most_that_are_kept_are_counted_all_the_same() -> None:
+def test_confident_tiles_beyond_the_most_that_are_kept_are_counted_where_nobody_says_how_many_are_kept() -> None:
     logits = slide(informative=300)
     found = look(logits, Net(logits), lambda r: keep(r, most=50), CONFIDENT, 1.0, 6)
-    assert (found.logits >= CONFIDENT).sum() == 300
+    assert (found.logits >= CONFIDENT).sum() == 300 and found.counted
+
+
+def test_confident_tiles_beyond_the_most_that_are_kept_are_not_looked_for() -> None:
+    """The same tiles are kept for a fraction of the looks, unless what was found is not enough."""
+    logits = slide(informative=3000)
+    scouted = logits + np.random.default_rng(1).uniform(-0.4, 0.4, len(logits))
+
+    def fifty(seen: NDArray[np.float32]) -> NDArray[np.bool_]:
+        return keep(seen, most=50)
+
+    found = look(scouted, Net(logits), fifty, CONFIDENT, 0.8, 6, most=50)
+    np.testing.assert_array_equal(fifty(found.logits), fifty(logits.astype(np.float32)))
+    assert found.at.sum() < 600 and not found.counted and found.widened == 0
+    asked: list[int] = []
+
+    def enough(seen: NDArray[np.float32]) -> bool:
+        asked.append(int((seen >= CONFIDENT).sum()))
+        return False
+
+    found = look(scouted, Net(logits), fifty, CONFIDENT, 0.8, 6, most=50, enough=enough)
+    assert (found.logits >= CONFIDENT).sum() == (logits >= CONFIDENT).sum() == asked[-1] and found.counted
+    few = slide(informative=30)
+    rare = look(few, Net(few), fifty, CONFIDENT, 1.0, 6, most=50)
+    assert rare.counted and (rare.logits >= CONFIDENT).sum() == 30, "where fewer are confident, all are found"
 
 
 @pytest.mark.parametrize("margin", [np.inf, 1e6])

@@ -222,6 +222,8 @@ def test_few_calibration_slides_are_called_rough(bundle: Bundle) -> None:
     few = replace(bundle, calibration=Calibration(2.0, 0.0, 4, 2))
     assert "6 validation slides, so it is rough" in verdict_of(prediction(), 3, few, 70).meaning
     assert "rough" not in verdict_of(prediction(), 3, bundle, 70).meaning
+    assert "At least" not in verdict_of(prediction(), 3, bundle, 70).seen
+    assert verdict_of(prediction(), 3, bundle, 70, counted=False).seen.startswith("At least ")
 
 
 def test_a_model_without_bethesda_has_a_score_axis_without_zones() -> None:

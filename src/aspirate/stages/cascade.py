@@ -1,7 +1,9 @@
 """Which tiles r_φ looks at, where a scout has guessed what it would say of each.
 
-A tile matters to a slide from the level L = min(confident, weakest kept so far) on: it is kept, or counted. The scout's
-guess s is trusted up to a margin δ in logits, so r_φ looks at tiles in the order of s until only tiles are left with
+A tile matters to a slide from the level L = min(confident, weakest kept so far) on: it is kept, or counted. Where as
+many are kept as may be, and those found are enough to judge the slide, others would only be counted, and L is the
+weakest kept. The scout's guess s is trusted up to a margin δ in logits, so r_φ looks at tiles in the order of s until
+only tiles are left with
 
     s < L − δ.
 
@@ -34,6 +36,8 @@ Score = Callable[[Tiles], NDArray[np.float32]]
 """r_φ's logits of tiles, by their numbers in rising order."""
 Keep = Callable[[NDArray[np.float32]], NDArray[np.bool_]]
 """Tiles kept, from logits of all; −∞ is a tile nobody looked at."""
+Enough = Callable[[NDArray[np.float32]], bool]
+"""Whether a slide can be judged by what was found, from the same; None asks nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,8 @@ class Looked:
     """and N; 0 where every tile was looked at."""
     widened: int
     """How often the slide did not trust the scout."""
+    counted: bool = True
+    """Whether all confident tiles were looked for, or only those to keep."""
 
     @property
     def at(self) -> NDArray[np.bool_]:
@@ -87,8 +93,11 @@ def look(
     margin: float,
     least: int,
     checked: bool = True,
+    most: int | None = None,
+    enough: Enough | None = None,
 ) -> Looked:
-    """`confident` and `margin` are logits; `least` tiles are looked at in any case; `checked` as described above."""
+    """`confident` and `margin` are logits; `least` tiles are looked at in any case, `most` are kept; `checked` as
+    described above."""
     order = np.argsort(-scouted, kind="stable")
     logits = np.full(len(scouted), -np.inf, np.float32)
 
@@ -98,10 +107,14 @@ def look(
             logits[new] = score(new)
 
     def matters_from() -> float:
-        return min(confident, float(logits[keep(logits)].min(initial=np.inf)))
+        kept = keep(logits)
+        weakest = float(logits[kept].min(initial=np.inf))
+        all_kept = kept.sum() >= limit and (enough is None or enough(logits))
+        return weakest if all_kept else min(confident, weakest)
 
+    limit = len(scouted) if most is None else most
     n = max(SMALLEST_AUDIT, round(len(scouted) * AUDIT_SHARE))
-    count = min(max(int((scouted >= confident - margin).sum()), least), len(scouted))
+    count = min(max(min(int((scouted >= confident - margin).sum()), limit), least), len(scouted))
     widened = 0
     while True:
         see(order[:count])
@@ -111,7 +124,7 @@ def look(
             count = min(reach, 2 * count)  # in steps, as the level rises with what is found
             continue
         if not checked:
-            return Looked(logits, 0, 0, len(scouted) - count, widened)
+            return Looked(logits, 0, 0, len(scouted) - count, widened, level <= confident)
         near, rest = order[count : count + n], order[count + n :]
         if not len(rest):
             see(near)
@@ -122,6 +135,6 @@ def look(
         found = int((logits[drawn] >= level).sum())
         further = float((logits[near] >= level).mean()) * max(count, n)
         if further <= tolerated and not too_many(found, len(drawn), tolerated / len(rest)):
-            return Looked(logits, len(drawn), found, len(rest), widened)
+            return Looked(logits, len(drawn), found, len(rest), widened, level <= confident)
         count = min(2 * count, len(scouted))
         widened += 1

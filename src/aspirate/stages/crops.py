@@ -39,6 +39,8 @@ class CropShape(Settings):
     """In a step."""
     judged: int = Field(16, ge=1)
     """Crops of a validation slide that an epoch is judged by, spread evenly."""
+    drawn: int = Field(512, ge=1)
+    """Tiles drawn from each slide, where tiles and not crops carry its labels; they stand for all of it."""
 
 
 class CropSettings(SlideTraining, CropShape):

@@ -3,6 +3,7 @@
 A cell is a tile read `shrink` times as coarse, so the level of the file that suits is found, or made, as for any tile.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +14,9 @@ from aspirate.stages.cascade import Looked, Score, look
 from aspirate.stages.informativeness import sigmoid
 from aspirate.stages.scout import logit
 from aspirate.stages.selection import SelectionSettings, select
+
+Enough = Callable[[NDArray[np.bool_]], bool]
+"""Whether tiles found to be confidently informative, (N,), are enough to judge a slide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +52,28 @@ class Cascade:
     """Probability from which a tile counts as informative."""
     selection: SelectionSettings
 
-    def see(self, scouted: NDArray[np.float32], score: Score, checked: bool = True) -> Seen:
-        """`scouted` are the scout's guesses at all tiles, `score` gives r_φ's logits of some."""
-        least = self.selection.tiles if self.selection.mode == "fixed" else self.selection.least
-        looked = look(scouted, score, self._kept, float(logit(self.confident)), self.margin, least, checked)
+    def see(
+        self, scouted: NDArray[np.float32], score: Score, checked: bool = True, enough: Enough | None = None
+    ) -> Seen:
+        """`scouted` are the scout's guesses at all tiles, `score` gives r_φ's logits of some; without
+        `enough` any are."""
+        most = self.selection.tiles
+        least = most if self.selection.mode == "fixed" else self.selection.least
+
+        def judged(logits: NDArray[np.float32]) -> bool:
+            return enough is None or enough(self._probabilities(logits) >= self.confident)
+
+        confident = float(logit(self.confident))
+        looked = look(scouted, score, self._kept, confident, self.margin, least, checked, most, judged)
         below = np.nextafter(np.float32(self.confident), np.float32(0))
         guessed = np.minimum(sigmoid(scouted).astype(np.float32), below)
-        informativeness = np.where(looked.at, sigmoid(looked.logits).astype(np.float32), guessed)
+        informativeness = np.where(looked.at, self._probabilities(looked.logits), guessed)
         return Seen(informativeness, looked.at, self._kept(looked.logits), looked)
 
     def _kept(self, logits: NDArray[np.float32]) -> NDArray[np.bool_]:
         """Only of tiles that r_φ looked at; −∞ is one it did not."""
-        return select(sigmoid(logits).astype(np.float32), self.confident, self.selection) & ~np.isneginf(logits)
+        return select(self._probabilities(logits), self.confident, self.selection) & ~np.isneginf(logits)
+
+    @staticmethod
+    def _probabilities(logits: NDArray[np.float32]) -> NDArray[np.float32]:
+        return sigmoid(logits).astype(np.float32)

@@ -211,6 +211,12 @@ class FirstStage:
         values = read_tiles(self.folder.tiles(entry.slide_id)).values
         return tile_weights(values["informativeness"][values["selected"]], self.recipe.selection)
 
+    def any_tiles(self) -> "FirstStage":
+        """The same slides without stage 1: tiles drawn from anywhere take the place of those kept, and count alike."""
+        found = _AnyTiles(self)
+        found.collect()
+        return found
+
     def marked(self, train: list[SlideEntry]) -> list[MarkedTile]:
         """Tiles with a grade of their own, as they stand in the bank."""
         found = []
@@ -225,3 +231,37 @@ class FirstStage:
                 MarkedTile(stack, row, int(grade), number) for row, grade in enumerate(marks.grades) if grade >= 0
             ]
         return found
+
+
+class _AnyTiles(FirstStage):
+    """Drawn once for all folds, each slide's as its number in the cohort and the seed say."""
+
+    def __init__(self, first: FirstStage) -> None:
+        alike = first.recipe.selection.model_copy(update={"weights": "binary"})
+        recipe = first.recipe.model_copy(update={"selection": alike})
+        super().__init__(first.slides, first.split, recipe, first.folder, first.compute, first.stages)
+        self.bank = TileBank(first.collected.folder / "anywhere")
+
+    def collect(self) -> None:
+        """Of slides to learn from and to validate on, so that one which cannot be read is left out in time."""
+        wanted = self.slides.present((*self.split.train, *self.split.validation))
+        with self.stages("drawing tiles from anywhere", len(wanted), "slides") as advance:
+            for entry in wanted:
+                try:
+                    self.kept(entry)
+                except AspirateError as error:
+                    self.slides.leave_out(entry, error)
+                advance(1)
+
+    def kept(self, entry: SlideEntry) -> NDArray[np.uint8]:
+        name = f"{entry.slide_id}.{KEPT}"
+        if not self.bank.has(name):
+            with open_slide(entry.path, mpp=entry.mpp, name=entry.slide_id) as slide:
+                grid = self.grid(slide.size_px0, entry)
+                rng = np.random.default_rng([self.recipe.seed, self.slides.numbers[entry.slide_id]])
+                chosen = rng.choice(len(grid), min(self.recipe.crops.drawn, len(grid)), replace=False)
+                self.bank.add(name, slide.read_squares(grid.corners_px0()[chosen], grid.side_px0, grid.side_px))
+        return super().kept(entry)
+
+    def weights(self, entry: SlideEntry) -> NDArray[np.float64]:
+        return np.ones(len(self.kept(entry)))

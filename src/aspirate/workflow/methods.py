@@ -20,7 +20,7 @@ class Method:
 
     family: str
     labels: str
-    """With U the kept tiles are seen, without it crops of whole slides."""
+    """With U the kept tiles are seen, without it crops of whole slides, or tiles drawn from them."""
     kind: Kind
     pool: str = ""
     two_heads: bool = False
@@ -45,6 +45,8 @@ METHODS = (
     Method("NoisyAND", "YS", "crops", "noisy-and"),
     Method("AttentionMIL", "YS", "crops", "attention"),
     Method("GatedAttentionMIL", "YS", "crops", "gated-attention"),
+    Method("Proposed", "YS", "tiles"),
+    Method("Mixture", "YS", "tiles", link="mixture"),
     Method("NoisyOr", "UYS", "bags", "max"),
     Method("TextbookNoisyOr", "UYS", "bags", "noisy-or"),
     Method("NoisyAND", "UYS", "bags", "noisy-and"),

@@ -126,7 +126,11 @@ class Model:
         cells = cells_of(grid, self.bundle.recipe.scout.shrink)
         scouted = score_cells(slide, cells, scout, advance=lambda part: advance(part * SCOUTING))
         cascade = Cascade(self.bundle.trust.margin, confident, selection)
-        seen = cascade.see(scouted, lambda tiles: score_tiles(slide, grid, self._informativeness, tiles))
+
+        def enough(confident: NDArray[np.bool_]) -> bool:
+            return adequacy(confident, grid.corners_px0(), grid.side_px0, self.bundle.recipe.adequacy).adequate
+
+        seen = cascade.see(scouted, lambda tiles: score_tiles(slide, grid, self._informativeness, tiles), enough=enough)
         advance(1 - SCOUTING)
         return seen
 

@@ -50,7 +50,10 @@ class Fitting(ABC):
 class Proposed(Fitting):
     """One ordinal output for every label, on tiles that carry the labels of their slide."""
 
-    def __init__(self, first: FirstStage, informativeness: Informativeness, settings: MalignancySettings) -> None:
+    def __init__(
+        self, first: FirstStage, informativeness: Informativeness | None, settings: MalignancySettings
+    ) -> None:
+        """Without what stage 1 learned, learning starts from nothing."""
         self.first, self.settings = first, settings
         recipe, split = first.recipe, first.split
         train, validation = first.slides.present(split.train), first.slides.present(split.validation)
@@ -66,7 +69,7 @@ class Proposed(Fitting):
             settings,
             recipe.seed,
             None if alike else {entry.slide_id: first.weights(entry) for entry in train + validation},
-            informativeness.net if settings.start == "informativeness" else None,
+            informativeness.net if informativeness and settings.start == "informativeness" else None,
         )
 
     @property
@@ -188,15 +191,17 @@ def fitting_of(
     if method.kind == "crops":
         crops = CropSettings(pool=method.pool, labels=method.own_labels, **recipe.crops.model_dump(), **shared)
         return OnCrops(first.slides, first.split, recipe, shelf, crops)
+    own = ours.model_copy(update={"labels": method.own_labels, "two_heads": method.two_heads, "link": method.link})
+    if "U" not in method.labels:
+        return on_tiles(first.any_tiles(), None, own)
     if informativeness is None:
         raise ValueError(f"{method.name} looks at kept tiles: stage 1 must come first")
     if method.kind == "bags":
         bags = BagSettings(pool=method.pool, labels=method.own_labels, **recipe.bags.model_dump(), **shared)
         return OnBags(first, informativeness, bags)
-    own = ours.model_copy(update={"labels": method.own_labels, "two_heads": method.two_heads, "link": method.link})
     return on_tiles(first, informativeness, own)
 
 
-def on_tiles(first: FirstStage, informativeness: Informativeness, settings: MalignancySettings) -> Proposed:
+def on_tiles(first: FirstStage, informativeness: Informativeness | None, settings: MalignancySettings) -> Proposed:
     """The proposed method, or ours in its place."""
     return (Mixture if settings.link == "mixture" else Proposed)(first, informativeness, settings)

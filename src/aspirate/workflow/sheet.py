@@ -94,7 +94,8 @@ def sheet(
     slide: Slide, result: SlideResult, bundle: Bundle, model_sha256: str, overview: RgbArray, most_tiles: int
 ) -> str:
     tiles, prediction = result.tiles, result.prediction
-    verdict = verdict_of(prediction, result.groups, bundle, len(tiles))
+    counted = result.looked is None or result.looked.counted
+    verdict = verdict_of(prediction, result.groups, bundle, len(tiles), counted)
     order = ranked(tiles)
     axis = None
     if verdict.adequate and prediction.score is not None:
@@ -140,10 +141,11 @@ def ranked(tiles: TileTable) -> NDArray[np.int64]:
     return kept[np.argsort(-tiles.values["informativeness"][kept], kind="stable")]
 
 
-def verdict_of(prediction: Prediction, groups: int, bundle: Bundle, tiles: int) -> Verdict:
-    informative = prediction.informative_tiles or 0
+def verdict_of(prediction: Prediction, groups: int, bundle: Bundle, tiles: int, counted: bool = True) -> Verdict:
+    """`counted` is whether all confident tiles were looked for, or only those to keep."""
+    informative = f"{'' if counted else 'At least '}{_count(prediction.informative_tiles or 0, 'tile')}"
     seen = (
-        f"{_count(informative, 'tile')} of {tiles:,} reach informativeness {bundle.confident:.2f}, from which the "
+        f"{informative} of {tiles:,} reach informativeness {bundle.confident:.2f}, from which the "
         f"model is confident of follicular cells. They form {_count(groups, 'separate group')}; "
         f"{bundle.recipe.adequacy.groups} are needed."
     )
