@@ -252,4 +252,7 @@ def test_methods_to_compare_are_named_with_commas_or_one_by_one(
     start = ("crossval", tmp_path, "-o", tmp_path / "run")
     aspirate(*start, "--methods", "cnn,Proposed (U,Y,S)", "--methods", "mixture")
     aspirate(*start, "--methods", "proposed", "--labels", "UY,US", "--labels", "uv")
-    assert asked == [["cnn-ys", "proposed-uys", "mixture-uys"], ["proposed-uy", "proposed-us", "proposed-uv"]]
+    assert asked == [
+        ["cnn-ys", "mixture-ys", "proposed-uys", "mixture-uys"],
+        ["proposed-uy", "proposed-us", "proposed-uv"],
+    ]

@@ -64,6 +64,7 @@ SMALL = {
     "crops.side_px": 96,
     "crops.crops": 4,
     "crops.judged": 4,
+    "crops.drawn": 24,
 }
 FOLDS = 3
 pytestmark = pytest.mark.xdist_group("crossval")  # its fixtures are dear: one worker makes them, once
@@ -541,16 +542,18 @@ def test_a_learning_curve_uses_parts_of_the_annotations_on_the_same_folds(
 
 
 def test_methods_are_chosen_by_row_family_or_labels() -> None:
-    assert len(METHODS) == 19 == len({m.slug for m in METHODS})
+    assert len(METHODS) == 21 == len({m.slug for m in METHODS})
     assert [m.name for m in choose_methods(["Proposed (U,Y,S)", "cnn"])] == ["CNN (Y,S)", "Proposed (U,Y,S)"]
-    assert [m.labels for m in choose_methods(["proposed"])] == ["UY", "US", "UV", "UYV", "USV", "UYS", "UYSV"]
-    assert {m.family for m in choose_methods(labels=["ys"])} == {"CNN", "NoisyAND", "AttentionMIL", "GatedAttentionMIL"}
+    assert [m.labels for m in choose_methods(["proposed"])] == ["YS", "UY", "US", "UV", "UYV", "USV", "UYS", "UYSV"]
+    without = {"CNN", "NoisyAND", "AttentionMIL", "GatedAttentionMIL", "Proposed", "Mixture"}
+    assert {m.family for m in choose_methods(labels=["ys"])} == without
     assert [m.slug for m in choose_methods(["Proposed (U,Y,S), cnn", "mixture"])] == [
         "cnn-ys",
+        "mixture-ys",
         "proposed-uys",
         "mixture-uys",
     ]
-    assert choose_methods(labels=["UY,us"]) == choose_methods(labels=["UY", "US"]) == choose_methods(["proposed"])[:2]
+    assert choose_methods(labels=["UY,us"]) == choose_methods(labels=["UY", "US"]) == choose_methods(["proposed"])[1:3]
     with pytest.raises(ConfigError, match="--methods clam: no such method"):
         choose_methods(["clam"])
     with pytest.raises(ConfigError, match="--labels UY: none of the chosen methods"):

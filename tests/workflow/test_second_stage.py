@@ -1,11 +1,13 @@
 """Stage 2 as it is asked about a slide: which head says what, and slides of which nothing was kept."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 from torch import Tensor, nn
 
 from aspirate.core.errors import SlideError
@@ -104,3 +106,35 @@ def test_a_slide_without_tiles_is_refused_by_its_name(first: FirstStage, row: st
         fitted(first, row).opinion(first.slides.entries["d"])
     if bare == "d":
         assert len(fitted(first, row).tile_scores(first.slides.entries["d"])) == 0
+
+
+def test_without_stage_1_tiles_come_from_anywhere_and_count_alike(first: FirstStage, tmp_path: Path) -> None:
+    """Each tile of a slide has a colour of its own: so many are drawn, none twice, those of other slides apart."""
+    rows, columns = 5, 6
+    numbers = np.arange(rows * columns, dtype=np.uint8).reshape(rows, columns)
+    for count, (name, entry) in enumerate(first.slides.entries.items(), 1):
+        pixels = np.stack([numbers, np.full_like(numbers, count), numbers * 0], 2).repeat(SIDE, 0).repeat(SIDE, 1)
+        Image.fromarray(pixels).save(tmp_path / f"{name}.png")
+        first.slides.entries[name] = replace(entry, path=tmp_path / f"{name}.png", mpp=1.0)
+        first.slides.numbers[name] = count
+    crops = first.recipe.crops.model_copy(update={"drawn": 20})
+    first.recipe = first.recipe.model_copy(update={"crops": crops})
+    one = fitted(first, "proposed-ys")
+    assert one.settings.labels == "YS" and one.learner.weights is None
+    drawn = {}
+    for count, entry in enumerate(first.slides.entries.values(), 1):
+        stack = one.first.kept(entry)
+        assert (stack[..., 1] == count).all() and (stack == stack[:, :1, :1]).all()
+        drawn[entry.slide_id] = stack[:, 0, 0, 0].tolist()
+        assert len(set(drawn[entry.slide_id])) == 20
+        np.testing.assert_array_equal(one.first.weights(entry), np.ones(20))
+    assert drawn["a"] != drawn["b"]
+    np.testing.assert_array_equal(fitted(first, "mixture-ys").first.kept(entry)[:, 0, 0, 0], drawn["d"])
+    one.learner.module.net = Colours(1)  # type: ignore[assignment]
+    assert one.opinion(first.slides.entries["d"]).score == pytest.approx(np.mean(drawn["d"]))
+    begun = [fitted(first, "proposed-ys").learner.module.net.encoder.state_dict() for _ in range(2)]
+    for name, weights in begun[0].items():  # `fitted` makes a stage 1 by chance, from which this does not start
+        assert torch.equal(weights, begun[1][name])
+    (tmp_path / "a.png").write_bytes(b"no picture")
+    (one.first.bank.folder / "a.kept.npy").unlink()
+    assert "a" in fitted(first, "proposed-ys").first.slides.failures
