@@ -23,7 +23,7 @@ from aspirate.nn.quantised import Range, quantised
 
 BATCH = 16
 """Tiles at once; a smaller batch is filled up, since a graph of a fixed size is compiled best."""
-GRAPH = 1
+GRAPH = 2
 """To be raised when `graph_of` makes another graph of the same net."""
 HINTS = {"fp32": "f32", "bf16": "bf16", "int8": "f32"}
 """In int8 the graph says which layers are integers; the others stay in fp32."""

@@ -4,6 +4,9 @@
 
 Ranges are the lowest and highest value that came into each layer on tiles shown before. The first layer, which sees the
 pixels, and the last, which gives the score, stay as they are: they cost little, and every score goes through them.
+
+Rounding keeps order, and so may come before a maximum as well as after it. It does here, wherever one follows the
+other in a sequence: what a layer leaves is then a quarter as large, and is pooled in bytes. Clipped at 0 it is a ReLU.
 """
 
 import copy
@@ -59,7 +62,39 @@ def quantised(net: nn.Module, ranges: Sequence[Range]) -> nn.Module:
         for name, child in parent._modules.items():
             if isinstance(child, nn.Conv2d | nn.Linear) and child in in_bytes:
                 parent._modules[name] = _InBytes(child, in_bytes[child])
+        if isinstance(parent, nn.Sequential):
+            _round_early(parent)
     return made.eval()
+
+
+def _round_early(layers: nn.Sequential) -> None:
+    """Where values that are never negative are pooled on their way into a layer, they are rounded before that."""
+    for end, layer in enumerate(layers):
+        if not isinstance(layer, _InBytes) or layer.rounding is None or layer.rounding.lowest < 0:
+            continue
+        start = end
+        while start and isinstance(layers[start - 1], nn.MaxPool2d | nn.ReLU | nn.Identity):
+            start -= 1
+        pools = [n for n in range(start, end) if isinstance(layers[n], nn.MaxPool2d)]
+        if pools:
+            for n in range(start, end):
+                if n not in pools:
+                    layers[n] = nn.Identity()
+            layers[pools[0]] = nn.Sequential(layer.rounding, layers[pools[0]])
+            layer.rounding = None
+
+
+class _Rounding(nn.Module):
+    """To one of 256 values."""
+
+    def __init__(self, range_: Range) -> None:
+        super().__init__()
+        low, high = range_
+        self.lowest, self.highest = (0, 255) if low >= 0 else (-128, 127)
+        self.step = max(max(-low, high) / self.highest, TINY)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.fake_quantize_per_tensor_affine(x, self.step, 0, self.lowest, self.highest)
 
 
 class _InBytes(nn.Module):
@@ -67,19 +102,20 @@ class _InBytes(nn.Module):
 
     steps: Tensor
     zeros: Tensor
+    rounding: _Rounding | None
+    """Of what comes in; None where that has been done."""
 
     def __init__(self, layer: nn.Conv2d | nn.Linear, range_: Range) -> None:
         super().__init__()
         self.layer = layer.requires_grad_(False)
-        low, high = range_
-        self.lowest, self.highest = (0, 255) if low >= 0 else (-128, 127)
-        self.step = max(max(-low, high) / self.highest, TINY)
+        self.rounding = _Rounding(range_)
         steps = layer.weight.flatten(1).abs().amax(1).clamp_min(TINY) / 127
         self.register_buffer("steps", steps)
         self.register_buffer("zeros", torch.zeros(len(steps), dtype=torch.int32))
 
     def forward(self, x: Tensor) -> Tensor:
-        x = torch.fake_quantize_per_tensor_affine(x, self.step, 0, self.lowest, self.highest)
+        if self.rounding is not None:
+            x = self.rounding(x)
         weight = torch.fake_quantize_per_channel_affine(self.layer.weight, self.steps, self.zeros, 0, -127, 127)
         if isinstance(self.layer, nn.Conv2d):
             of = self.layer

@@ -22,7 +22,7 @@ class Scorers:
     informativeness: Engine
     malignancy: Engine
     scout: Engine | None = None
-    """In fp32 always: it is nearly free, and was trusted in fp32."""
+    """In bf16 where the nets may be, which moves a guess by a few hundredths of a logit; margins go in quarters."""
     notes: tuple[str, ...] = ()
     """What a person should know about this choice."""
 
@@ -54,15 +54,16 @@ def scorers_for(bundle: Bundle, asked: str = "auto") -> Scorers:
         }
         wrong = _wrong(bundle, engines, admission)
         if wrong is None:
-            return Scorers(**engines, scout=_scout(bundle, name), notes=tuple(notes))
+            rounded = name in ("openvino-bf16", "openvino-int8") and "openvino-bf16" in names
+            return Scorers(**engines, scout=_scout(bundle, name, rounded), notes=tuple(notes))
         notes.append(f"{name} is left out: {wrong}")
     raise AspirateError(f"{wrong}; the weights or the libraries are not those it was made with")
 
 
-def _scout(bundle: Bundle, name: str) -> Engine | None:
+def _scout(bundle: Bundle, name: str, rounded: bool) -> Engine | None:
     if bundle.scout is None:
         return None
-    beside = "torch" if name == "torch" else "openvino-fp32"
+    beside = "torch" if name == "torch" else "openvino-bf16" if rounded else "openvino-fp32"
     return engine_for(bundle.scout, beside, CELLS_AT_ONCE, fingerprint=bundle.fingerprints[SCOUT])
 
 
