@@ -79,3 +79,23 @@ def test_the_first_and_the_last_layer_are_left_out() -> None:
 def test_ranges_of_another_net_are_refused() -> None:
     with pytest.raises(ValueError, match="1 ranges for 2 layers; they are of another net"):
         quantised(Small(), [(0.0, 1.0)])
+
+
+@pytest.mark.parametrize("encoder", ["vgg11-quarter", "scout"])
+def test_rounding_before_a_maximum_gives_the_same_numbers(encoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Order of convolution, rounding and maximum, and that the numbers are those of rounding right before a layer."""
+    net, tiles = (
+        seeded(1, lambda: TileNet(encoder, 32)),
+        np.random.default_rng(1).integers(0, 256, (6, 32, 32, 3), np.uint8),
+    )
+    ranges = [(low, 0.7 * high) for low, high in ranges_of(net, tiles)]  # so that some are clipped
+    seen = torch.from_numpy(tiles).permute(0, 3, 1, 2)
+    early = quantised(net, ranges)
+    pooled = [
+        m for m in early.modules() if isinstance(m, nn.Sequential) and len(m) == 2 and isinstance(m[1], nn.MaxPool2d)
+    ]
+    assert len(pooled) == 3, "those that a layer in bytes follows"
+    monkeypatch.setattr("aspirate.nn.quantised._round_early", lambda layers: None)
+    late = quantised(net, ranges)
+    with torch.no_grad():
+        np.testing.assert_array_equal(early(seen).numpy(), late(seen).numpy())
