@@ -11,6 +11,7 @@ README.md                     the model card
 import hashlib
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tokenize import TokenError
@@ -157,7 +158,9 @@ def load_bundle(folder: str | Path) -> Bundle:
     try:
         note = json.loads((folder / MODEL_FILE).read_text(encoding="utf-8"))
         recipe = Recipe.of(note["recipe"], source=str(folder / MODEL_FILE))
-        nets = {name: _net(folder, name, recipe, note) for name in NETS}
+        with ThreadPoolExecutor(len(NETS)) as readers:  # of what takes long: a checksum of every weight
+            read = readers.map(lambda name: _net(folder, name, recipe, note), NETS)
+            nets = dict(zip(NETS, read, strict=True))
         bundle = Bundle(
             recipe=recipe,
             informativeness=nets["informativeness"],
