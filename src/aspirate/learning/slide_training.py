@@ -23,8 +23,8 @@ class SlideTraining(Pace):
     average: float = Field(1.0, ge=0)
     """Weights are judged and kept as their running mean over about so many epochs; 0 takes them as they are."""
     categories: Literal["refitted", "learned"] = "refitted"
-    """Where categories divide the axis of slide scores: as held-out slides say, or by the cuts learned for tiles (for
-    bags, by the rivals), as in the paper."""
+    """What divides slide scores into categories: cuts fitted to held-out slides, or those learned in training, as in
+    the paper."""
     augment: AugmentSettings = AugmentSettings()
 
     def shared(self) -> dict[str, Any]:

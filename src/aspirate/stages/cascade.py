@@ -37,7 +37,7 @@ Score = Callable[[Tiles], NDArray[np.float32]]
 Keep = Callable[[NDArray[np.float32]], NDArray[np.bool_]]
 """Tiles kept, from logits of all; −∞ is a tile nobody looked at."""
 Enough = Callable[[NDArray[np.float32]], bool]
-"""Whether a slide can be judged by what was found, from the same; None asks nothing."""
+"""Whether a slide can be judged by what was found, from the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def look(
     least: int,
     checked: bool = True,
     most: int | None = None,
-    enough: Enough | None = None,
+    enough: Enough = lambda logits: True,
 ) -> Looked:
     """`confident` and `margin` are logits; `least` tiles are looked at in any case, `most` are kept; `checked` as
     described above."""
@@ -109,7 +109,7 @@ def look(
     def matters_from() -> float:
         kept = keep(logits)
         weakest = float(logits[kept].min(initial=np.inf))
-        all_kept = kept.sum() >= limit and (enough is None or enough(logits))
+        all_kept = kept.sum() >= limit and enough(logits)
         return weakest if all_kept else min(confident, weakest)
 
     limit = len(scouted) if most is None else most

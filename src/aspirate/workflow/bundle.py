@@ -254,6 +254,12 @@ def _weights_in_words(recipe: Recipe) -> str:
     return "all alike" if recipe.selection.weights == "binary" else "each by how surely it is informative"
 
 
+def _category_in_words(bundle: Bundle) -> str:
+    if bundle.slide_cuts:
+        return "by cuts fitted to the scores of validation slides"
+    return "by cuts learned for tiles" if bundle.reading.cuts else "none is given"
+
+
 def model_card(bundle: Bundle, admissions: tuple[Admission, ...]) -> str:
     recipe, figures = bundle.recipe, bundle.figures
     rows = "\n".join(f"| {name} | {value:.4g} |" for name, value in figures.items())
@@ -273,7 +279,7 @@ Two nets of Aspirate {__version__}: one finds tiles with follicular cells, one s
   {recipe.selection.tiles} tiles of a slide, {_weights_in_words(recipe)}.
 * Probability of malignancy: logistic curve over the slide score, fitted on
   {bundle.calibration.slides} validation slides.
-* Category: by cuts {"fitted to the scores of validation slides" if bundle.slide_cuts else "learned for tiles"}.
+* Category: {_category_in_words(bundle)}.
 * {"Every tile is looked at closely." if bundle.trust is None else bundle.trust.sentence}
 
 | figure (validation slides) | value |

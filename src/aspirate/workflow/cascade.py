@@ -55,8 +55,8 @@ class Cascade:
     def see(
         self, scouted: NDArray[np.float32], score: Score, checked: bool = True, enough: Enough | None = None
     ) -> Seen:
-        """`scouted` are the scout's guesses at all tiles, `score` gives r_φ's logits of some; without
-        `enough` any are."""
+        """`scouted` are the scout's guesses at all tiles, `score` gives r_φ's logits of some. Without
+        `enough` a slide can be judged by whatever is found."""
         most = self.selection.tiles
         least = most if self.selection.mode == "fixed" else self.selection.least
 
