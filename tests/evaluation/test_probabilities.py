@@ -84,6 +84,39 @@ def test_intervals_cover_and_know_patients() -> None:
     assert (thrice.brier.low, thrice.brier.high) == pytest.approx((once.brier.low, once.brier.high), abs=0.005)
 
 
+def test_the_interval_of_ece_is_reflected_about_it_and_reaches_0_where_chance_explains_it() -> None:
+    rng = np.random.default_rng(4)
+    patients = [f"p{i // 2}" for i in range(80)]
+    p = rng.random(80)
+    chosen = Bootstrap(resamples=260, seed=5, level=0.9)
+    said = {"chance": rng.random(80) < p, "wrong": rng.random(80) < 1 - p}
+    bins = np.argsort(np.argsort(p)) // 20
+    for name, y in said.items():
+        found = calibration_error(p, y, patients, 4, chosen)
+        errors = [
+            sum(abs((y[i] - p[i])[bins[i] == number].sum()) for number in range(4)) / len(i)
+            for i in resamples(patients, 260, seed=5)
+        ]
+        low, high = middle(errors, 0.9)
+        assert found.high == pytest.approx(2 * found.value - low)
+        assert found.low == pytest.approx(0 if name == "chance" else 2 * found.value - high)
+        assert (found.value <= found.chance_high) == (name == "chance")
+
+
+@pytest.mark.parametrize(("steeper", "least"), [(1.0, 0.9), (0.4, 0.8)])
+def test_the_interval_of_ece_mostly_holds_the_truth(steeper: float, least: float) -> None:
+    """The percentiles of resamples hold it never (calibrated) or in 64 of 100 cases."""
+    rng = np.random.default_rng(7)
+    held = 0
+    for _ in range(100):
+        p = rng.beta(1, 2, 150)
+        true = 1 / (1 + (1 / p - 1) ** steeper)
+        gaps = [abs(group.sum()) for group in np.split((true - p)[np.argsort(p)], 10)]
+        found = calibration_error(p, rng.random(150) < true, settings=Bootstrap(resamples=200))
+        held += found.low <= sum(gaps) / 150 <= found.high
+    assert held >= 100 * least
+
+
 def test_intervals_are_those_of_scikit_learn_on_each_resample_of_patients() -> None:
     rng = np.random.default_rng(6)
     patients = [f"p{i // 3}" for i in range(50)]

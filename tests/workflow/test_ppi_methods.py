@@ -96,6 +96,7 @@ def test_every_method_has_a_training_and_a_reading() -> None:
 
 def test_choosing_methods() -> None:
     assert choose_trainings(()) == tuple(TRAININGS)
+    assert choose_trainings(("noisyor, attentionmil", "Proposed, refitted")) == ("max", "attention", "propagated")
     assert choose_trainings(("Mixture", "proposed-refitted", "mixture-as-learned")) == ("mixture", "propagated")
     with pytest.raises(ConfigError, match=r"--methods best: no such method; use noisyor, .*tile-labels-known"):
         choose_trainings(("best",))

@@ -28,7 +28,7 @@ def ppi(
         ),
     ] = None,
     methods: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="As mixture; may be repeated.", show_default="all")
+        list[str] | None, typer.Option(metavar="NAME,…", help="As mixture; may be repeated.", show_default="all")
     ] = None,
     repeats: Annotated[
         int | None, typer.Option(min=1, help="Draws of bags for each PPI.", show_default="3, or 10 of paper")

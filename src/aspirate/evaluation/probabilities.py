@@ -3,11 +3,14 @@
     Brier = mean (p − y)²     log loss = −mean [y log p + (1 − y) log(1 − p)]     ECE = Σ_b n_b/n |ȳ_b − p̄_b|
 
 Bins hold equally many slides; equal p stay together, and empty bins vanish. ECE is above 0 by chance alone, the more so
-the fewer slides; so beside it stands what perfectly calibrated probabilities would show.
+the fewer slides; so beside it stands what perfectly calibrated probabilities would show. Resampling adds that chance a
+second time: percentiles of resampled ECEs would hardly ever hold the truth. They are reflected about the value instead
+(basic bootstrap), and the interval reaches down to 0 where chance explains the value.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,17 +42,14 @@ class ReliabilityPoint:
     observed: Estimate
 
 
-@dataclass(frozen=True, slots=True)
-class CalibrationError:
-    value: float
-    n: int
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrationError(Estimate):
     bins: int
     """Bins with slides; fewer than asked for where probabilities repeat."""
     chance_mean: float
     """ECE of outcomes drawn from the very same probabilities: the mean of many draws …"""
     chance_high: float
     """… and what 95 % of them stay below. An ECE below it shows no miscalibration."""
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def probability_quality(
     return ProbabilityQuality(
         _mean((p - y) ** 2, groups, settings),
         _mean(losses, groups, settings),
-        calibration_error(p, y, bins, settings),
+        calibration_error(p, y, patients, bins, settings),
         reliability(p, y, bins, settings.level),
     )
 
@@ -91,18 +91,37 @@ def _mean(losses: NDArray[np.float64], groups: NDArray[np.intp], settings: Boots
 
 
 def calibration_error(
-    probabilities: ArrayLike, malignant: ArrayLike, bins: int = BINS, settings: Bootstrap = BOOTSTRAP
+    probabilities: ArrayLike,
+    malignant: ArrayLike,
+    patients: Sequence[object] | None = None,
+    bins: int = BINS,
+    settings: Bootstrap = BOOTSTRAP,
 ) -> CalibrationError:
-    """ECE; its chance level is drawn as often, and with the seed, that `settings` say."""
+    """ECE; its chance level is drawn as often, and with the seed, that `settings` say. Bins stay in resamples."""
     p, y = checked_probabilities(probabilities, malignant)
+    groups = patient_numbers(patients, len(p))
     if len(p) == 0:
-        return CalibrationError(NAN, 0, 0, NAN, NAN, "no slides")
+        return CalibrationError(NAN, NAN, NAN, 0, "none", "no slides", bins=0, chance_mean=NAN, chance_high=NAN)
     bin_of = _bins(p, bins)
     member = np.eye(bin_of.max() + 1)[bin_of]  # (N, B)
     drawn = np.random.default_rng(settings.seed).random((settings.resamples, len(p))) < p
     chance = np.abs((drawn - p) @ member).sum(1) / len(p)
-    value = float(np.abs((y - p) @ member).sum() / len(p))
-    return CalibrationError(value, len(p), member.shape[1], float(chance.mean()), float(np.quantile(chance, 0.95)))
+    found = bootstrapped(lambda w: np.abs((w * (y - p)) @ member).sum(1) / w.sum(1), groups, settings)
+    chance_high = float(np.quantile(chance, 0.95))
+    low, high = 2 * found.value - found.high, 2 * found.value - found.low
+    if isfinite(low) and (low < 0 or found.value <= chance_high):
+        low = 0.0
+    return CalibrationError(
+        found.value,
+        low,
+        high,
+        found.n,
+        found.method.replace("percentiles", "reflected"),
+        found.note,
+        bins=member.shape[1],
+        chance_mean=float(chance.mean()),
+        chance_high=chance_high,
+    )
 
 
 def reliability(

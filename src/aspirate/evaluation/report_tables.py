@@ -109,11 +109,11 @@ def calibration_table(analysis: Analysis) -> Table:
             if found is not None:
                 ece = found.ece
                 chance = f"{ece.chance_mean:.3f}, 95 % below {ece.chance_high:.3f}"
-                rows.append((method.name, name, found.brier, found.log_loss, ece.value, chance, ece.bins, ece.n))
+                rows.append((method.name, name, found.brier, found.log_loss, ece, chance, ece.bins, ece.n))
     columns = ("method", "calibration", "Brier", "log loss", "ECE", "ECE by chance", "bins", "slides")
     note = (
         "Before: σ(score). After: the calibrated probability. ECE by chance: what perfectly calibrated probabilities "
-        "would show with as many slides."
+        "would show with as many slides; the interval of an ECE below it reaches 0."
     )
     return Table("calibration", "Calibration", columns, tuple(rows), note, analysis.reference)
 

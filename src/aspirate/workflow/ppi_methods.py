@@ -276,9 +276,11 @@ METHODS = (
 
 
 def choose_trainings(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Those that the named methods read, all where none is named."""
+    """Those that the named methods read, all where none is named; each may be several with commas between."""
     known = {said: method for method in METHODS for said in (method.slug, method.name.lower())}
-    if unknown := [name for name in names if name.lower() not in known]:
+    said = [part for text in names for part in ([text] if text.lower() in known else text.split(","))]
+    wanted = [name.strip().lower() for name in said]
+    if unknown := [name for name in wanted if name not in known]:
         raise ConfigError(f"--methods {unknown[0]}: no such method; use {', '.join(method.slug for method in METHODS)}")
-    chosen = [known[name.lower()] for name in names] or METHODS
+    chosen = [known[name] for name in wanted] or METHODS
     return tuple(dict.fromkeys(method.training for method in chosen))
