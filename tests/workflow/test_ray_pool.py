@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.workflow.crossval.small import COHORT, recipe, results
 from tests.workflow.planted_units import Die, Sleep, Square, Walk, begun
 from tests.workflow.small_model import files_of, log_of_slides, save_small_model, small_slides
-from tests.workflow.test_crossval import COHORT, recipe, results
 from tests.workflow.test_launch import MIXED, ROOT, Watching, run
 
 from aspirate.core.errors import ConfigError
