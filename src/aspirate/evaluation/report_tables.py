@@ -113,7 +113,8 @@ def calibration_table(analysis: Analysis) -> Table:
     columns = ("method", "calibration", "Brier", "log loss", "ECE", "ECE by chance", "bins", "slides")
     note = (
         "Before: σ(score). After: the calibrated probability. ECE by chance: what perfectly calibrated probabilities "
-        "would show with as many slides; the interval of an ECE below it reaches 0."
+        "would show with as many slides. Chance only raises an ECE, so its interval lies rather below than about it, "
+        "and reaches 0 where chance explains it."
     )
     return Table("calibration", "Calibration", columns, tuple(rows), note, analysis.reference)
 
@@ -179,7 +180,7 @@ def agreement_table(analysis: Analysis) -> Table:
     )
     note = (
         "κ with quadratic weights. Sets are ranges of TBS categories by split conformal prediction; only a method "
-        "whose score is cut into categories has them."
+        "that learns cuts for its score has them."
     )
     title = "TBS categories"
     return Table("agreement", title, (*columns, "sets of one category"), tuple(rows), note, analysis.reference)
