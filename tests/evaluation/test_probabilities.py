@@ -105,7 +105,7 @@ def test_the_interval_of_ece_is_reflected_about_it_and_reaches_0_where_chance_ex
 
 @pytest.mark.parametrize(("steeper", "least"), [(1.0, 0.9), (0.4, 0.8)])
 def test_the_interval_of_ece_mostly_holds_the_truth(steeper: float, least: float) -> None:
-    """The percentiles of resamples hold it never (calibrated) or in 64 of 100 cases."""
+    """The percentiles of resamples never hold it where probabilities are calibrated."""
     rng = np.random.default_rng(7)
     held = 0
     for _ in range(100):
