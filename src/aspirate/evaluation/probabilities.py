@@ -4,8 +4,8 @@
 
 Bins hold equally many slides; equal p stay together, and empty bins vanish. ECE is above 0 by chance alone, the more so
 the fewer slides; so beside it stands what perfectly calibrated probabilities would show. Resampling adds that chance a
-second time: percentiles of resampled ECEs lie above the truth, the more so the better the calibration. They are reflected
-about the value instead (basic bootstrap), and the interval reaches down to 0 where chance explains the value.
+second time: percentiles of resampled ECEs lie above the truth, the more so the better the calibration. They are
+reflected about the value instead (basic bootstrap), and the interval reaches down to 0 where chance explains it.
 """
 
 from collections.abc import Sequence
