@@ -101,6 +101,7 @@ def test_the_interval_of_ece_is_reflected_about_it_and_reaches_0_where_chance_ex
         assert found.high == pytest.approx(2 * found.value - low)
         assert found.low == pytest.approx(0 if name == "chance" else 2 * found.value - high)
         assert (found.value <= found.chance_high) == (name == "chance")
+        assert found.method == "bootstrap of 40 patients, 260 resamples, percentiles reflected, 0.9"
 
 
 @pytest.mark.parametrize(("steeper", "least"), [(1.0, 0.9), (0.4, 0.8)])

@@ -1,7 +1,7 @@
 """Numbers with their interval, their n and, where one is missing, why; and what makes intervals: exact or resampled."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -100,6 +100,12 @@ def percentiles(
     tail = (1 - settings.level) / 2
     low, high = np.quantile(kept, [tail, 1 - tail])
     return Estimate(value, float(low), float(high), n, method, dropped=dropped)
+
+
+def reflected(found: Estimate) -> Estimate:
+    """The interval turned about its value (basic bootstrap), for a number that resampling itself moves one way."""
+    low, high = 2 * found.value - found.high, 2 * found.value - found.low
+    return replace(found, low=low, high=high, method=found.method.replace("percentiles", "percentiles reflected"))
 
 
 def bootstrapped(statistic: Statistic, patients: NDArray[np.intp], settings: Bootstrap) -> Estimate:

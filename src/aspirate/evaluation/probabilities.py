@@ -9,7 +9,7 @@ reflected about the value instead (basic bootstrap), and the interval reaches do
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from math import isfinite
 
 import numpy as np
@@ -26,6 +26,7 @@ from aspirate.evaluation.estimates import (
     numbers,
     patient_numbers,
     proportion,
+    reflected,
     unknown,
 )
 
@@ -106,22 +107,13 @@ def calibration_error(
     member = np.eye(bin_of.max() + 1)[bin_of]  # (N, B)
     drawn = np.random.default_rng(settings.seed).random((settings.resamples, len(p))) < p
     chance = np.abs((drawn - p) @ member).sum(1) / len(p)
-    found = bootstrapped(lambda w: np.abs((w * (y - p)) @ member).sum(1) / w.sum(1), groups, settings)
+    error = bootstrapped(lambda w: np.abs((w * (y - p)) @ member).sum(1) / w.sum(1), groups, settings)
     chance_high = float(np.quantile(chance, 0.95))
-    low, high = 2 * found.value - found.high, 2 * found.value - found.low
-    if isfinite(low) and (low < 0 or found.value <= chance_high):
-        low = 0.0
-    return CalibrationError(
-        found.value,
-        low,
-        high,
-        found.n,
-        found.method.replace("percentiles", "reflected"),
-        found.note,
-        bins=member.shape[1],
-        chance_mean=float(chance.mean()),
-        chance_high=chance_high,
-    )
+    found = reflected(error)
+    if found.low < 0 or (isfinite(found.low) and found.value <= chance_high):
+        found = replace(found, low=0.0)
+    more = {"bins": member.shape[1], "chance_mean": float(chance.mean()), "chance_high": chance_high}
+    return CalibrationError(**asdict(found), **more)
 
 
 def reliability(
