@@ -90,7 +90,7 @@ def test_labels_of_a_slide_pass_the_link_and_those_of_a_tile_do_not() -> None:
     h = torch.tensor([[0.4], [-1.2]])
     loss = MixtureLoss("YV", prior=0.3)
     y, v, none = torch.tensor([1, 0]), torch.tensor([2, 0]), torch.tensor([-1, -1])
-    t = torch.logaddexp(torch.tensor(math.log(0.5)), math.log(0.5) + h[:, 0]) + 0.3
+    t = torch.logaddexp(torch.tensor(math.log(0.9)), math.log(0.1) + h[:, 0]) + 0.3
     torch.testing.assert_close(loss(h, {"Y": y, "V": none}), binary_cross_entropy_with_logits(t, y.float()))
     torch.testing.assert_close(loss(h, {"Y": none, "V": v}), MalignancyLoss("V")(h, {"V": v}))
     assert loss.cuts_of("Y").tolist() == [0.0] and loss.cuts_of("V").tolist() == [-0.5, 0.5]

@@ -23,8 +23,11 @@ from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
 from aspirate.nn.ordinal import MalignancyLoss
 from aspirate.nn.pooling import sums
 
-HASTE = 10.0
-"""ρ is learned so much faster than weights: it has farther to go, and is the only one of its kind."""
+HASTE = 30.0
+"""ρ is learned so much faster than weights: it has farther to go, and is the only one of its kind. At 10 it stays near
+where it began, and so does the net (docs/log.md)."""
+START = 0.1
+"""π before anything is learned. At 0.5 most tiles of positive bags are held against the net from the first step on."""
 SHARES = (0.003, 0.01, 0.03, 0.1, 0.2, 0.4, 0.7)
 SPREADS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 """What `refit` tries: π′, and the standard deviation of s·h among tiles of negative bags."""
@@ -35,7 +38,7 @@ LARGEST_STEP = 1.0
 class MixtureLink(nn.Module):
     """h → t + prior, of any shape; π = σ(ρ) is learned. It makes learning robust and is no estimate of the share."""
 
-    def __init__(self, share: float = 0.5, prior: float = 0.0) -> None:
+    def __init__(self, share: float = START, prior: float = 0.0) -> None:
         """`prior` is the logit of a positive bag among those learned from."""
         super().__init__()
         self.raw = nn.Parameter(torch.tensor((log(share) - log1p(-share)) / HASTE))

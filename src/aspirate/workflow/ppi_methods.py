@@ -50,6 +50,8 @@ class StudyProtocol(BagProtocol, Pace):
     keep: Literal["best", "last"] = "best"
     """Which epoch's weights: those that order validation bags best, the mean AUC of `smooth` epochs, or the last."""
     smooth: int = Field(3, ge=1)
+    average: float = Field(1.0, ge=0)
+    """Weights are judged and kept as their running mean over about so many epochs; 0 takes them as they are."""
     rates: dict[str, float] = Field(default_factory=dict)
     """Learning rate by training, where it is not `learning_rate`."""
 
@@ -68,7 +70,8 @@ class StudyProtocol(BagProtocol, Pace):
     def plan(self, training: str) -> FitPlan:
         rate = self.rates.get(training, self.learning_rate)
         pace = self.pace() | {"learning_rate": rate}
-        return FitPlan(epochs=self.epochs, steps_per_epoch=self.steps_per_epoch, smooth=self.smooth, **pace)
+        own = {"epochs": self.epochs, "smooth": self.smooth, "average": self.average}
+        return FitPlan(steps_per_epoch=self.steps_per_epoch, **own, **pace)
 
 
 class Encoder(nn.Module):

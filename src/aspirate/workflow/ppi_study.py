@@ -54,6 +54,7 @@ PROTOCOLS = {
         epochs=30,
         mirror=False,
         keep="last",
+        average=0,
     ),
 }
 """`paper` is the paper's as far as it says; it does not say which net, batch or optimiser."""
