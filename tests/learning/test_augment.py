@@ -1,15 +1,33 @@
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy.ndimage import convolve
 
-from aspirate.learning.augment import AugmentSettings, as_batch, augment, coloured, recoloured, refocused, turned
+from aspirate.learning.augment import AugmentSettings, as_batch, augment, coloured, refocused, tinted, turned
 from aspirate.learning.loop import own_rows
 
 NOTHING = AugmentSettings(turn=False, strength=0, hue=0, light=0, focus=0)
 
 
-def tiles(n: int = 8, side: int = 16) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+def tiles(n: int = 8, side: int = 16) -> NDArray[np.uint8]:
     return np.random.default_rng(0).integers(0, 256, (n, side, side, 3), dtype=np.uint8)
+
+
+def changed(
+    x: NDArray[np.uint8],
+    mixing: NDArray[np.float64] | None = None,
+    shift: NDArray[np.float64] | None = None,
+    focus: NDArray[np.float64] | None = None,
+) -> NDArray[np.uint8]:
+    """Tiles of three colours with given changes, none where nothing is given."""
+    n = len(x)
+    words = turned(x, np.zeros(n, np.int64))
+    mixing = np.broadcast_to(np.eye(3), (n, 3, 3)) if mixing is None else mixing
+    shift = np.zeros((n, 1, 3)) if shift is None else shift
+    focus = np.zeros(n) if focus is None else focus
+    found = tinted(words, mixing, shift, focus.reshape(n, 1, 1)).coloured()
+    assert found.is_contiguous(memory_format=torch.channels_last)
+    return found.permute(0, 2, 3, 1).numpy()
 
 
 def test_the_eight_ways_are_the_symmetries_of_a_square() -> None:
@@ -23,20 +41,14 @@ def test_the_eight_ways_are_the_symmetries_of_a_square() -> None:
     assert len({w.tobytes() for w in ways[..., :3]}) == 8
 
 
-def test_turned_tiles_have_the_colours_of_their_pixels_whatever_their_side() -> None:
+def test_turned_tiles_are_opaque_and_keep_their_colours_whatever_their_side() -> None:
     for side in (7, 16):
         x, ways = tiles(5, side), np.array([0, 3, 5, 6, 7])
-        still = torch.eye(3).expand(5, 3, 3), torch.zeros(5, 1, 3), torch.zeros(5, 1, 1)
         words = turned(x, ways)
-        found = recoloured(torch.from_numpy(words), *still)
-        assert words.shape == (5, side, side, 4) and found.shape == x.shape
-        np.testing.assert_array_equal(found.numpy(), words[..., :3])
-    assert coloured(augment(x, NOTHING.model_copy(update={"turn": True}), np.random.default_rng(1))).shape == (
-        5,
-        3,
-        16,
-        16,
-    )
+        assert words.shape == (5, side, side, 4) and (words[..., 3] == 255).all()
+        np.testing.assert_array_equal(changed(words[..., :3]), words[..., :3])
+    only_turned = augment(x, NOTHING.model_copy(update={"turn": True}), np.random.default_rng(1))
+    assert isinstance(only_turned, torch.Tensor) and only_turned.shape == (5, 3, 16, 16)
 
 
 def test_no_change_asked_for_is_no_change() -> None:
@@ -47,8 +59,8 @@ def test_no_change_asked_for_is_no_change() -> None:
 
 
 def test_identity_in_density_returns_every_byte() -> None:
-    x = torch.arange(256, dtype=torch.uint8).repeat_interleave(3).view(1, 16, 16, 3)
-    assert torch.equal(recoloured(x, torch.eye(3)[None], torch.zeros(1, 1, 3), torch.zeros(1, 1, 1)), x)
+    x = np.repeat(np.arange(256, dtype=np.uint8), 3).reshape(1, 16, 16, 3)
+    np.testing.assert_array_equal(changed(x), x)
 
 
 def test_recolouring_against_the_formula() -> None:
@@ -57,12 +69,11 @@ def test_recolouring_against_the_formula() -> None:
     mixing = np.eye(3) + rng.normal(0, 0.1, (3, 3, 3))
     shift = rng.normal(0, 0.05, (3, 1, 3))
     density = -np.log10((x.astype(float) + 1) / 256)
-    changed = np.einsum("nhwc,ncd->nhwd", density, mixing) + shift[:, None]
-    expected = np.clip(np.floor(256 * 10.0**-changed - 1 + 0.5), 0, 255)
-    change = torch.from_numpy(mixing).float(), torch.from_numpy(shift).float()
-    found = recoloured(torch.from_numpy(x), *change, torch.zeros(3, 1, 1))
-    assert np.abs(found.numpy() - expected).max() <= 1, "rounding at most"
-    assert (found.numpy() == expected).mean() > 0.99
+    wanted = np.einsum("nhwc,ncd->nhwd", density, mixing) + shift[:, None]
+    expected = np.clip(np.floor(256 * 10.0**-wanted - 1 + 0.5), 0, 255)
+    found = changed(x, mixing, shift).astype(int)
+    assert np.abs(found - expected).max() <= 1, "rounding at most"
+    assert (found == expected).mean() > 0.99
 
 
 def test_focus_against_the_formula() -> None:
@@ -72,18 +83,19 @@ def test_focus_against_the_formula() -> None:
     cross = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]) / 4
     around = np.stack([[convolve(tile[..., c], cross, mode="mirror") for c in range(3)] for tile in x])
     expected = x + k[:, None, None, None] * (around.transpose(0, 2, 3, 1) - x)
-    rows = torch.from_numpy(x).float().reshape(3, 16, 48)
+    factor = (1 - 0.75 * k)[:, None, None, None]
+    rows = torch.from_numpy(factor * x).float().reshape(3, 16, 48)
     found = refocused(rows, torch.from_numpy(k).float().view(3, 1, 1))
     np.testing.assert_allclose(found.reshape(3, 16, 16, 3).numpy(), expected, rtol=1e-4, atol=1e-3)
 
 
-def test_a_tile_with_its_own_focus_is_refocused_in_its_batch() -> None:
-    x, still = torch.from_numpy(tiles(2)), (torch.eye(3).expand(2, 3, 3), torch.zeros(2, 1, 3))
-    found = recoloured(x, *still, torch.tensor([0.0, 0.5]).view(2, 1, 1))
-    assert torch.equal(found[0], x[0])
-    blurred = refocused(x[1].float().reshape(1, 16, 48), torch.full((1, 1, 1), 0.5)).reshape(16, 16, 3)
-    assert (found[1].float() - blurred).abs().max() <= 0.51
-    assert found[1].float().std() < x[1].float().std()
+def test_each_tile_has_its_own_focus() -> None:
+    k = np.concatenate([[0.0, 1.0, -1.0], np.random.default_rng(4).uniform(-1, 1, 37)])  # more than are changed at once
+    x = tiles(40)
+    cross = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])[:, :, None] / 4
+    around = np.stack([convolve(tile, cross, mode="mirror") for tile in x.astype(float)])
+    expected = np.clip(x + k[:, None, None, None] * (around - x), 0, 255)
+    assert np.abs(changed(x, focus=k) - expected).max() <= 0.51, "rounding at most"
 
 
 def test_same_generator_same_tiles_and_each_tile_its_own_change() -> None:
