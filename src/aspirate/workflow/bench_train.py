@@ -48,7 +48,7 @@ class Effort:
 
 
 Seconds = Callable[[MalignancyLearner, int], float]
-COMPACT, PAPER = Effort(turns=5, steps=24), Effort(turns=3, steps=3)
+COMPACT, PAPER = Effort(turns=9, steps=24), Effort(turns=3, steps=3)
 
 
 def measure(
