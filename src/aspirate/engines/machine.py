@@ -14,7 +14,6 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from aspirate.engines.cache import cpu, fingerprint, keep_note, kept_note
-from aspirate.slides.threads import available_threads
 
 PRECISIONS = ("fp32", "bf16", "int8")
 WORTH = 1.2
@@ -46,7 +45,7 @@ def this_machine() -> Machine:
         library = version("openvino")
     except PackageNotFoundError:
         return Machine({}, note="openvino is not installed: torch scores tiles, two to seven times slower")
-    name = f"machine-{fingerprint(library, cpu(), available_threads(), os.environ.get(ISA_VARIABLE))}.json"
+    name = f"machine-{fingerprint(library, cpu(), os.environ.get(ISA_VARIABLE))}.json"
     note = kept_note(name)
     if note is not None:
         try:
@@ -72,7 +71,7 @@ def _tried() -> Machine:
 def _attempt(isa: str | None) -> tuple[dict[str, float], str]:
     """Speeds, or none and how it ended."""
     environment = os.environ | ({ISA_VARIABLE: isa} if isa else {})
-    command = [sys.executable, "-m", "aspirate.engines.trial", str(available_threads())]
+    command = [sys.executable, "-m", "aspirate.engines.trial"]
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
         return {name: float(ratio) for name, ratio in json.loads(done.stdout).items()}, ""

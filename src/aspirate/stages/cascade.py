@@ -9,9 +9,10 @@ only tiles are left with
 
 Then the slide checks the scout. r_φ looks at the next n tiles in its order, and at n drawn from the N others. With
 m = 2 % of the kept tiles tolerated as missed, the scout has failed on this slide if as many tiles again as were looked
-at, at the rate of the first, held more than m that matter; or if k of the second matter with P(K ≥ k) < 0.05, K
-binomial of n and m / N. Then twice as many are looked at, and the slide checks again, up to all of its tiles. In the
-end, by Clopper and Pearson, with 95 % confidence at most
+at, at the rate of the first, held more than m that matter: then its guesses are too low, and a quarter more are looked
+at; or if k of the second matter with P(K ≥ k) < 0.05, K binomial of n and m / N: then it is blind to some, and twice as
+many are looked at. The slide checks again, up to all of its tiles. In the end, by Clopper and Pearson, with 95 %
+confidence at most
 
     p = B⁻¹(0.95; k + 1, n − k)
 
@@ -28,6 +29,8 @@ from scipy.special import bdtrc, betaincinv
 CONFIDENCE = 0.95
 TOLERATED = 0.02
 """Share of the kept tiles that may be missed."""
+FURTHER, MUCH_FURTHER = 1.25, 2
+"""How many times as many tiles are looked at where the next ones still matter, and where any others do."""
 AUDIT_SHARE, SMALLEST_AUDIT = 1 / 400, 32
 """n, as a share of the tiles of a slide, and at the least."""
 
@@ -133,8 +136,10 @@ def look(
         see(np.concatenate([near, drawn]))
         tolerated = TOLERATED * float(keep(logits).sum())
         found = int((logits[drawn] >= level).sum())
-        further = float((logits[near] >= level).mean()) * max(count, n)
-        if further <= tolerated and not too_many(found, len(drawn), tolerated / len(rest)):
+        too_low = float((logits[near] >= level).mean()) * max(count, n) > tolerated
+        blind = too_many(found, len(drawn), tolerated / len(rest))
+        if not too_low and not blind:
             return Looked(logits, len(drawn), found, len(rest), widened, level <= confident)
-        count = min(2 * count, len(scouted))
+        wider = round(count * (MUCH_FURTHER if blind else FURTHER))
+        count = min(max(wider, count + n), len(scouted))
         widened += 1
