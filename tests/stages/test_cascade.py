@@ -120,6 +120,18 @@ def test_a_slide_on_which_the_scout_is_too_low_throughout_is_noticed_at_once() -
     assert found.share < 0.1
 
 
+def test_a_scout_somewhat_too_low_costs_little_more_than_one_that_is_not() -> None:
+    """Half of a hundred tiles beyond its margin matter: a quarter more tiles are looked at, not twice as many."""
+    logits, scouted = np.full(20_000, -9.0), np.full(20_000, -9.0)
+    logits[:900:2] = 3.0
+    scouted[:800], scouted[800:900] = 0.0, -4.0
+    found = look(scouted, Net(logits), keep, CONFIDENT, 2.0, 6)
+    assert (found.logits >= CONFIDENT).sum() == 450 and found.widened == 1
+    assert 1000 + 50 + 50 <= found.at.sum() <= 1000 + 50 + 2 * 50, (
+        "a quarter more than 800, the next, those drawn twice"
+    )
+
+
 def test_a_blind_scout_ends_with_every_tile_looked_at() -> None:
     """Its guesses mean nothing, and two in a hundred tiles matter: the drawn sample gives it away."""
     logits = slide(informative=400)
