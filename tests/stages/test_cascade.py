@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from aspirate.stages.cascade import Looked, Tiles, highest_share, look, too_many
+from aspirate.stages.cascade import Looked, Tiles, highest_share, look, still_to_come, too_many
 
 CONFIDENT = 0.0
 """As a logit."""
@@ -130,6 +130,33 @@ def test_a_scout_somewhat_too_low_costs_little_more_than_one_that_is_not() -> No
     assert 1000 + 50 + 50 <= found.at.sum() <= 1000 + 50 + 2 * 50, (
         "a quarter more than 800, the next, those drawn twice"
     )
+
+
+@pytest.mark.parametrize(
+    ("last", "following", "stretches", "expected"),
+    [
+        (10, 5, 20, 10.0),  # halved from stretch to stretch: 5 + 2.5 + …
+        (3, 0, 20, 0.0),
+        (0, 1, 20, 20.0),  # not fewer
+        (50, 50, 4, 200.0),
+        (21, 10, 1.5, 15.0),  # the series, 19.1, is more than a slide of so few stretches is taken to hold
+        (0, 2, 0.3, 2.0),  # the next stretch itself is there in any case
+    ],
+)
+def test_how_many_are_still_to_come(last: int, following: int, stretches: float, expected: float) -> None:
+    assert still_to_come(last, following, stretches) == pytest.approx(expected)
+
+
+def test_a_tail_that_becomes_thinner_is_not_taken_for_an_endless_one() -> None:
+    """Four of the next fifty matter after twelve of the last fifty: no reason to look on, though four in each fifty
+    of as many again would be more than may be missed."""
+    logits, scouted = np.full(20_000, -9.0), np.linspace(10, -30, 20_000)
+    inside = int((scouted >= -2).sum())
+    logits[: inside - 50], logits[inside - 50 : inside - 38] = 3.0, 3.0
+    logits[inside : inside + 4] = 3.0
+    found = look(scouted, Net(logits), keep, CONFIDENT, 2.0, 6)
+    assert found.widened == 0
+    assert (found.logits >= CONFIDENT).sum() == (logits >= CONFIDENT).sum()
 
 
 def test_a_blind_scout_ends_with_every_tile_looked_at() -> None:

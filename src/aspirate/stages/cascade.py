@@ -8,11 +8,15 @@ only tiles are left with
     s < L − δ.
 
 Then the slide checks the scout. r_φ looks at the next n tiles in its order, and at n drawn from the N others. With
-m = 2 % of the kept tiles tolerated as missed, the scout has failed on this slide if as many tiles again as were looked
-at, at the rate of the first, held more than m that matter: then its guesses are too low, and a quarter more are looked
-at; or if k of the second matter with P(K ≥ k) < 0.05, K binomial of n and m / N: then it is blind to some, and twice as
-many are looked at. The slide checks again, up to all of its tiles. In the end, by Clopper and Pearson, with 95 %
-confidence at most
+m = 2 % of the kept tiles tolerated as missed, the scout has failed on this slide if a of the last n within the margin
+matter and b of the next, and more than m are still to come,
+
+    min(b · max(looked at, n) / n,  b / (1 − ρ)) > m,     ρ = (b + ½) / (a + 1) < 1,
+
+as many in each stretch of n as in the next, or ever fewer: then its guesses are too low, and a quarter more are looked
+at; or if k of the drawn ones matter with P(K ≥ k) < 0.05, K binomial of n and m / N: then it is blind to some, and
+twice as many are looked at. The slide checks again, up to all of its tiles. In the end, by Clopper and Pearson, with
+95 % confidence at most
 
     p = B⁻¹(0.95; k + 1, n − k)
 
@@ -88,6 +92,13 @@ def too_many(found: int, drawn: int, tolerated: float) -> bool:
     return found > 0 and float(bdtrc(found - 1, drawn, min(tolerated, 1.0))) < 1 - CONFIDENCE
 
 
+def still_to_come(last: int, following: int, stretches: float) -> float:
+    """How many tiles matter from here on, where `last` of the n before do and `following` of the n after."""
+    ratio = (following + 0.5) / (last + 1)
+    constant = following * max(stretches, 1.0)
+    return constant if ratio >= 1 else min(constant, following / (1 - ratio))
+
+
 def look(
     scouted: NDArray[np.floating],
     score: Score,
@@ -136,7 +147,8 @@ def look(
         see(np.concatenate([near, drawn]))
         tolerated = TOLERATED * float(keep(logits).sum())
         found = int((logits[drawn] >= level).sum())
-        too_low = float((logits[near] >= level).mean()) * max(count, n) > tolerated
+        last = order[max(0, count - n) : count]
+        too_low = still_to_come(*(int((logits[part] >= level).sum()) for part in (last, near)), count / n) > tolerated
         blind = too_many(found, len(drawn), tolerated / len(rest))
         if not too_low and not blind:
             return Looked(logits, len(drawn), found, len(rest), widened, level <= confident)
