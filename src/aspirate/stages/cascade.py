@@ -148,7 +148,8 @@ def look(
         tolerated = TOLERATED * float(keep(logits).sum())
         found = int((logits[drawn] >= level).sum())
         last = order[max(0, count - n) : count]
-        too_low = still_to_come(*(int((logits[part] >= level).sum()) for part in (last, near)), count / n) > tolerated
+        a, b = (int((logits[part] >= level).sum()) for part in (last, near))
+        too_low = still_to_come(a, b, count / n) > tolerated
         blind = too_many(found, len(drawn), tolerated / len(rest))
         if not too_low and not blind:
             return Looked(logits, len(drawn), found, len(rest), widened, level <= confident)
