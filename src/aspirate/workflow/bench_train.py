@@ -1,13 +1,16 @@
 """How fast the training loop is, as ratios that are measured in one run.
 
-Three contestants take turns on the same net and the same number of tiles:
+Four contestants take turns on the same net and the same number of tiles:
 
-* ours: `learning/loop.fit` on tiles that lie on disk, drawn and augmented as in training,
-* the same with one batch that is ready in memory: what is lost by making batches,
+* ours: `learning/loop.fit` on tiles that lie on disk and nowhere else, drawn and augmented as in training,
+* the same with the tiles in memory: what is lost by reading them,
+* the same with one batch that is finished, drawn and augmented once and for all: what is lost by making batches,
 * a plain PyTorch loop in fp32 with one batch in memory, nothing drawn, nothing augmented; in a process of its own,
   since ours changes how the process handles memory.
 """
 
+import gc
+import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -22,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from aspirate.core.progress import Advance, silent
 from aspirate.core.records import SlideEntry
@@ -32,7 +36,9 @@ from aspirate.learning.tile_bank import TileBank
 from aspirate.stages.malignancy import KEPT, MalignancyLearner, MalignancySettings
 from aspirate.workflow.recipe import load_recipe
 
-SLIDES, TILES_PER_SLIDE = 16, 64
+CONTESTANTS = 4
+SLIDES, TILES_PER_SLIDE = 16, 256
+"""Several times what a turn draws, so that most tiles are read for the first time."""
 WARM_UP_STEPS = 4
 """Enough for memory to be mapped and the queue of batches to be as full as it stays."""
 PAPER_BATCH = 32
@@ -72,7 +78,7 @@ def measure(
 
 def steps_of(compact: Effort = COMPACT, paper: Effort | None = PAPER) -> int:
     """How often `measure` advances."""
-    return 3 * sum(effort.turns for effort in (compact, paper) if effort is not None)
+    return CONTESTANTS * sum(effort.turns for effort in (compact, paper) if effort is not None)
 
 
 def _compare(
@@ -82,17 +88,25 @@ def _compare(
     with TemporaryDirectory(prefix="aspirate-bench-") as place:
         entries = _fill(TileBank(Path(place)), side_px)
 
-        learner = partial(_learner, Path(place), entries, side_px, settings)
+        learner = partial(_learner, TileBank, Path(place), entries, side_px, settings)
+
+        def on_disk() -> MalignancyLearner:
+            _forget(Path(place))
+            return learner()
 
         def in_memory() -> MalignancyLearner:
+            return _learner(MemoryBank, Path(place), entries, side_px, settings)
+
+        def finished() -> MalignancyLearner:
             made = learner()
             batch = coloured(made.batch(0))
             made.batch = lambda step: batch  # type: ignore[method-assign]
             return made
 
         contestants: list[Callable[[], float]] = [
-            lambda: _seconds_of_ours(learner(), compute, effort.steps),
+            lambda: _seconds_of_ours(on_disk(), compute, effort.steps),
             lambda: _seconds_of_ours(in_memory(), compute, effort.steps),
+            lambda: _seconds_of_ours(finished(), compute, effort.steps),
             lambda: _in_own_process(_seconds_of_plain, learner, effort.steps),
         ]
         for _ in range(effort.turns):
@@ -100,15 +114,37 @@ def _compare(
             for contestant in contestants:
                 turns[-1].append(contestant())
                 advance(1)
-    ours, memory, plain = (settings.batch / median(column) for column in zip(*turns, strict=True))
-    return {
-        "batch": settings.batch,
-        "tiles_per_second": ours,
-        "tiles_per_second_in_memory": memory,
-        "tiles_per_second_plain_torch": plain,
-        "ratio_plain_torch": median(plain_s / ours_s for ours_s, _, plain_s in turns),
-        "ratio_in_memory": median(memory_s / ours_s for ours_s, memory_s, _ in turns),
-    }
+    names = "", "_in_memory", "_finished_batch", "_plain_torch"
+    columns = dict(zip(names, zip(*turns, strict=True), strict=True))
+    figures: dict[str, float | int] = {"batch": settings.batch}
+    for name, column in columns.items():
+        figures[f"tiles_per_second{name}"] = settings.batch / median(column)
+    for name in names[1:]:
+        figures[f"ratio{name}"] = median(other / ours for other, ours in zip(columns[name], columns[""], strict=True))
+    return figures
+
+
+class MemoryBank(TileBank):
+    """Tiles that are read from disk once, before they are asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        for path in folder.glob("*.npy"):
+            self.count(path.stem)
+
+    def _map(self, name: str) -> NDArray[np.uint8]:
+        return np.array(super()._map(name))
+
+
+def _forget(folder: Path) -> None:
+    """The system's own copies of the files, so that they are read from disk again; where that can be asked for."""
+    gc.collect()  # learners before, which hold maps of the files: what is mapped is not forgotten
+    if not hasattr(os, "posix_fadvise"):
+        return
+    for path in folder.glob("*.npy"):
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def _fill(bank: TileBank, side_px: int) -> list[SlideEntry]:
@@ -122,8 +158,14 @@ def _fill(bank: TileBank, side_px: int) -> list[SlideEntry]:
     return entries
 
 
-def _learner(place: Path, entries: list[SlideEntry], side_px: int, settings: MalignancySettings) -> MalignancyLearner:
-    return MalignancyLearner(TileBank(place), entries, [], [], side_px, settings, seed=0)
+def _learner(
+    bank: Callable[[Path], TileBank],
+    place: Path,
+    entries: list[SlideEntry],
+    side_px: int,
+    settings: MalignancySettings,
+) -> MalignancyLearner:
+    return MalignancyLearner(bank(place), entries, [], [], side_px, settings, seed=0)
 
 
 def _in_own_process(seconds: Seconds, learner: Callable[[], MalignancyLearner], steps: int) -> float:
