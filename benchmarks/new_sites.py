@@ -28,6 +28,7 @@ import simplejpeg
 from aspirate.cli.display import progress
 from aspirate.core.config import parse_changes
 from aspirate.core.geometry import Box, TileGrid
+from aspirate.core.logits import logit
 from aspirate.core.ranking import auc, rank_correlation
 from aspirate.core.records import Annotation, SlideEntry
 from aspirate.core.store import write_json
@@ -42,12 +43,11 @@ from aspirate.stages.informativeness import (
     OWNERS,
     Informativeness,
     InformativenessLearner,
-    InformativenessSettings,
     train_informativeness,
 )
 from aspirate.stages.malignancy import KEPT, MalignancyLearner
-from aspirate.stages.scout import logit
 from aspirate.stages.selection import confident_from
+from aspirate.stages.settings import InformativenessSettings
 from aspirate.synth.model import CohortLabels, Stream, draw_labels, stream
 from aspirate.synth.plan import plan_slide
 from aspirate.synth.render import SlideRenderer

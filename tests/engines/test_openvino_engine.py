@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from aspirate.engines import openvino_engine
+from aspirate.engines import graph
 from aspirate.engines.cache import folder, keep_bytes
 from aspirate.engines.machine import this_machine
 from aspirate.engines.openvino_engine import OpenVinoEngine
@@ -96,7 +96,7 @@ def test_a_net_is_compiled_once(net: TileNet, tmp_path: Path, monkeypatch: pytes
         raise AssertionError("compiled again")
 
     with monkeypatch.context() as only_here:
-        only_here.setattr(openvino_engine, "graph_of", never)
+        only_here.setattr(graph, "graph_of", never)
         np.testing.assert_array_equal(OpenVinoEngine(net).score(tiles(5)), expected)
         for other in (tiles(5, side=48), tiles(5)):
             changed = seeded(2, lambda: TileNet("vgg11-quarter", 32, outputs=2)) if other.shape[1] == 32 else net

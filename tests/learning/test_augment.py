@@ -3,8 +3,9 @@ import torch
 from numpy.typing import NDArray
 from scipy.ndimage import convolve
 
-from aspirate.learning.augment import AugmentSettings, as_batch, augment, coloured, refocused, tinted, turned
+from aspirate.learning.augment import as_batch, augment, coloured, refocused, tinted, turned
 from aspirate.learning.loop import own_rows
+from aspirate.learning.settings import AugmentSettings
 
 NOTHING = AugmentSettings(turn=False, strength=0, hue=0, light=0, focus=0)
 

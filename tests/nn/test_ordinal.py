@@ -4,15 +4,8 @@ import pytest
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits as bce
 
-from aspirate.nn.ordinal import (
-    RANKS,
-    UNKNOWN,
-    Cuts,
-    MalignancyLoss,
-    ordinal_losses,
-    rank_of,
-    rank_probabilities,
-)
+from aspirate.core.labels import RANKS
+from aspirate.nn.ordinal import UNKNOWN, Cuts, MalignancyLoss, ordinal_losses, rank_of, rank_probabilities
 
 BINARY_LABELS_OF_S = {2: (0, 0, 0, 0), 3: (1, 0, 0, 0), 4: (1, 1, 0, 0), 5: (1, 1, 1, 0), 6: (1, 1, 1, 1)}
 """Printed in the paper's appendix."""

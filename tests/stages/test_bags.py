@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from aspirate.core.errors import SlideError
 from aspirate.core.records import SlideEntry
-from aspirate.learning.augment import AugmentSettings, as_batch, coloured
+from aspirate.learning.augment import as_batch, coloured
 from aspirate.learning.device import Compute
+from aspirate.learning.settings import AugmentSettings
 from aspirate.learning.slide_training import train_slides
 from aspirate.learning.tile_bank import TileBank
 from aspirate.nn.pooling import POOLS

@@ -9,8 +9,9 @@ import tifffile
 import torch
 
 from aspirate.core.records import SlideEntry
-from aspirate.learning.augment import AugmentSettings, as_batch, coloured
+from aspirate.learning.augment import as_batch, coloured
 from aspirate.learning.device import Compute
+from aspirate.learning.settings import AugmentSettings
 from aspirate.learning.slide_training import train_slides
 from aspirate.nn.bag_net import CropNet
 from aspirate.nn.pooling import STEEPNESS, NoisyAndPool

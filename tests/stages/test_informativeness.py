@@ -13,22 +13,18 @@ from sklearn.metrics import roc_auc_score
 from aspirate.core.errors import AspirateError
 from aspirate.core.geometry import Size, TileGrid
 from aspirate.core.labels import Abnormality
+from aspirate.core.logits import sigmoid
 from aspirate.core.records import Annotation
 from aspirate.engines.torch_engine import TorchEngine
-from aspirate.learning.augment import AugmentSettings, coloured
+from aspirate.learning.augment import coloured
 from aspirate.learning.device import Compute
+from aspirate.learning.settings import AugmentSettings
 from aspirate.learning.tile_bank import TileBank
 from aspirate.nn.tile_net import TileNet
 from aspirate.slides.reader import open_slide
-from aspirate.stages.informativeness import (
-    InformativenessLearner,
-    InformativenessSettings,
-    collect,
-    marked_tiles,
-    sigmoid,
-    train_informativeness,
-)
+from aspirate.stages.informativeness import InformativenessLearner, collect, marked_tiles, train_informativeness
 from aspirate.stages.selection import SelectionSettings, confident_from, select
+from aspirate.stages.settings import InformativenessSettings
 
 CPU = Compute("cpu", 1, bf16=False)
 SIDE, MPP = 32, 0.25

@@ -10,18 +10,16 @@ from numpy.typing import NDArray
 from aspirate.core.errors import ConfigError
 from aspirate.core.records import SlideEntry
 from aspirate.engines.torch_engine import TorchEngine
-from aspirate.learning.augment import AugmentSettings, coloured
+from aspirate.learning.augment import coloured
 from aspirate.learning.device import Compute
+from aspirate.learning.settings import AugmentSettings
 from aspirate.learning.slide_labels import ranks_of
 from aspirate.learning.slide_training import train_slides
 from aspirate.learning.tile_bank import TileBank
 from aspirate.nn.ordinal import UNKNOWN
 from aspirate.nn.tile_net import TileNet
-from aspirate.stages.malignancy import (
-    MalignancyLearner,
-    MalignancySettings,
-    MarkedTile,
-)
+from aspirate.stages.malignancy import MalignancyLearner, MarkedTile
+from aspirate.stages.settings import MalignancySettings
 
 CPU = Compute("cpu", 1, bf16=False)
 SIDE = 32

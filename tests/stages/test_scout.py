@@ -9,12 +9,15 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from aspirate.core.geometry import TileGrid
+from aspirate.core.logits import logit
 from aspirate.engines.torch_engine import TorchEngine
-from aspirate.learning.augment import AugmentSettings, coloured
+from aspirate.learning.augment import coloured
 from aspirate.learning.device import Compute
+from aspirate.learning.settings import AugmentSettings
 from aspirate.learning.tile_bank import TileBank
 from aspirate.slides.reader import open_slide
-from aspirate.stages.scout import CELLS, ScoutLearner, ScoutSettings, collect_cells, logit, tiles_to_learn, train_scout
+from aspirate.stages.scout import CELLS, ScoutLearner, collect_cells, tiles_to_learn, train_scout
+from aspirate.stages.settings import ScoutSettings
 
 CPU = Compute("cpu", 1, bf16=False)
 SETTINGS = ScoutSettings(

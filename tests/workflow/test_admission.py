@@ -2,18 +2,21 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from scipy.stats import spearmanr
-from tests.workflow.test_bundle import REFERENCE, bundle
+from tests.workflow.test_bundle import REFERENCE, SIDE, bundle
 
 from aspirate.core.errors import AspirateError, ConfigError
 from aspirate.engines import choice
 from aspirate.engines.machine import Machine, this_machine
 from aspirate.stages.calibration import Calibration
-from aspirate.workflow import admission, scorers
+from aspirate.workflow import examine, scorers
 from aspirate.workflow.admission import Admission, judged, slide_probability
 from aspirate.workflow.bundle import load_bundle, save_bundle
 from aspirate.workflow.predict import load_model
@@ -96,7 +99,7 @@ def test_what_was_found_is_kept_and_said(made: Path) -> None:
 
 
 def test_a_precision_the_machine_lacks_is_not_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "this_machine", lambda: Machine({"fp32": 1.0}))
+    monkeypatch.setattr(examine, "this_machine", lambda: Machine({"fp32": 1.0}))
     save_bundle(tmp_path, bundle(), REFERENCE)
     for each in load_bundle(tmp_path).reference.admissions:
         assert not each.admitted and each.why.startswith("not tried") and each.rank_correlation == {}
@@ -148,18 +151,41 @@ def test_an_engine_that_computes_something_else_is_left_out_and_it_is_said(
 
 
 def test_weights_stay_on_disk_where_the_net_is_compiled(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from aspirate.engines import openvino_engine
+    from aspirate.engines import graph, openvino_engine
+    from aspirate.workflow.stored_net import StoredNet
 
     scorers_for(load_bundle(made), "openvino-fp32")
 
     def never(*_: object) -> None:
         raise AssertionError("the weights were read")
 
-    monkeypatch.setattr(openvino_engine, "graph_of", never)
-    monkeypatch.setattr(openvino_engine, "tensors_sha256", never)
+    monkeypatch.setattr(graph, "graph_of", never)
+    monkeypatch.setattr(openvino_engine, "_fingerprint", never)
+    monkeypatch.setattr(StoredNet, "read", never)
     loaded = load_bundle(made)
     assert scorers_for(loaded, "openvino-fp32").name == "openvino-fp32"
     assert loaded.sha256() == bundle().sha256()
+
+
+def test_a_model_that_is_compiled_predicts_without_torch(made: Path, tmp_path: Path) -> None:
+    """In a process of its own; asked for the torch engine, the same process loads it and says the same."""
+    pixels = np.random.default_rng(4).integers(0, 256, (4 * SIDE, 6 * SIDE, 3), np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    load_model(made, "openvino-fp32")
+    code = (
+        "import sys; from aspirate.workflow.predict import load_model\n"
+        "found = load_model(sys.argv[1], sys.argv[3]).predict(sys.argv[2], mpp=0.25)\n"
+        "print('torch' in sys.modules, found.score)"
+    )
+
+    def said(engine: str) -> tuple[str, float]:
+        command = [sys.executable, "-c", code, str(made), str(tmp_path / "a.png"), engine]
+        loaded, score = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        return loaded, float(score)
+
+    (compiled, quick), (plain, slow) = said("openvino-fp32"), said("torch")
+    assert (compiled, plain) == ("False", "True")
+    assert quick == pytest.approx(slow, abs=1e-3)
 
 
 @pytest.mark.parametrize(

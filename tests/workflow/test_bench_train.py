@@ -10,7 +10,8 @@ import torch
 
 from aspirate.learning.device import Compute
 from aspirate.learning.tile_bank import TileBank
-from aspirate.stages.malignancy import KEPT, MalignancyLearner, MalignancySettings
+from aspirate.stages.malignancy import KEPT, MalignancyLearner
+from aspirate.stages.settings import MalignancySettings
 from aspirate.workflow import bench_train
 from aspirate.workflow.bench_train import Effort, MemoryBank, measure, steps_of
 

@@ -101,7 +101,7 @@ def test_the_fingerprint_is_of_every_weight_in_its_place() -> None:
     one, other = bundle(), bundle()
     assert one.sha256() == other.sha256()
     with torch.no_grad():
-        other.malignancy.last.bias.add_(1e-6)
+        other.nets["malignancy"].last.bias.add_(1e-6)
     assert one.sha256() != other.sha256()
 
 
@@ -157,7 +157,7 @@ def test_another_net_under_the_same_name_is_refused(folder: Path) -> None:
     tensors = load_file(path)
     tensors["last.weight"] = tensors["last.weight"][:, :10].contiguous()
     save_file(tensors, path)
-    with pytest.raises(AspirateError, match="the tensors of malignancy are not those of a vgg11-quarter"):
+    with pytest.raises(AspirateError, match="the weights of malignancy are not those"):
         load_bundle(folder)
 
 
@@ -275,7 +275,7 @@ def test_a_prediction_by_hand(made: Path, tmp_path: Path) -> None:
         [pixels[y : y + SIDE, x : x + SIDE] for y in range(0, 4 * SIDE, SIDE) for x in range(0, 5 * SIDE, SIDE)]
     )
     one = bundle()
-    r, g = TorchEngine(one.informativeness).score(tiles), TorchEngine(one.malignancy).score(tiles)
+    r, g = (TorchEngine(net).score(tiles) for net in one.nets.values())
     p = 1 / (1 + np.exp(-r.astype(float)))
     confident = p >= one.confident
     count = min(5, max(int(confident.sum()), 6))

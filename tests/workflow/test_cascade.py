@@ -145,9 +145,9 @@ def saved(tmp_path: Path) -> Path:
 
 def test_the_bundle_keeps_the_scout_and_why_it_is_trusted(saved: Path) -> None:
     again = load_bundle(saved)
-    assert again.trust == TRUST and again.scout is not None
+    assert again.trust == TRUST
     expected = seeded(3, lambda: TileNet("scout", SIDE // 4)).state_dict()
-    for name, tensor in again.scout.state_dict().items():
+    for name, tensor in again.weights["scout"].state_dict().items():
         torch.testing.assert_close(tensor, expected[name])
     assert "A scout decides which tiles are looked at closely" in (saved / "README.md").read_text(encoding="utf-8")
 

@@ -6,8 +6,8 @@ import torch
 from tests.workflow.ppi_images import SMALL, small_cifar
 
 from aspirate.core.errors import ConfigError
-from aspirate.nn.mixture import Pooling
 from aspirate.nn.pooling import POOLS
+from aspirate.nn.tile_pooling import Pooling
 from aspirate.workflow.ppi_bags import Draw, draw_parts
 from aspirate.workflow.ppi_methods import METHODS, READINGS, TRAININGS, StudyLearner, StudyProtocol, choose_trainings
 

@@ -187,7 +187,7 @@ def test_the_mixture_method_through_training_bundle_and_prediction(
         kept = found.tiles.values["selected"]
         with open_slide(entries[row["slide_id"]].path, mpp=entries[row["slide_id"]].mpp) as slide:
             squares = slide.read_squares(found.tiles.corners_px0[kept], found.tiles.side_px0, 32)
-        h = TorchEngine(bundle.malignancy).score(squares).astype(float)
+        h = TorchEngine(bundle.nets["malignancy"]).score(squares).astype(float)
         pooling = bundle.pooling
         evidence = np.log(1 - pooling.share + pooling.share * np.exp(pooling.slope * h + pooling.offset))
         np.testing.assert_allclose(found.tiles.values["malignancy"][kept], evidence, rtol=1e-4, atol=1e-5)

@@ -15,6 +15,9 @@ TRAINABLE_BETHESDA = (2, 3, 4, 5, 6)
 
 INDETERMINATE_BETHESDA = (3, 4, 5)
 
+RANKS = {"Y": 2, "S": 5, "V": 3}
+"""How many ranks each kind of label has: malignancy, Bethesda category, abnormality of a tile."""
+
 
 class Abnormality(IntEnum):
     """Of an informative tile; its value is its rank."""

@@ -1,26 +1,29 @@
 """Which engine scores a net: the fastest that may be used, unless one is asked for."""
 
+import sys
 from collections.abc import Collection, Sequence
-
-import torch
-from torch import nn
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aspirate.core.errors import ConfigError
-from aspirate.engines.engine import Engine
+from aspirate.engines.engine import Engine, OnDisk, Range
 from aspirate.engines.machine import PRECISIONS, this_machine
-from aspirate.engines.torch_engine import TorchEngine
 from aspirate.engines.turns import Turns
-from aspirate.nn.quantised import Range
+
+if TYPE_CHECKING:
+    from torch import nn
 
 CHOICES = ("auto", "torch", "openvino", *(f"openvino-{precision}" for precision in PRECISIONS))
 """What `--engine` takes."""
+GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
+"""One of these is there on Linux if there is a GPU that torch could use."""
 
 
 def candidates(asked: str = "auto", admitted: Collection[str] = ("fp32",)) -> list[str]:
     """Names of engines to take, best first; `admitted` are precisions that may be taken unasked, fp32 always may."""
     if asked not in CHOICES:
         raise ConfigError(f"engine={asked}: choose one of {', '.join(CHOICES)}")
-    if asked == "torch" or (asked == "auto" and torch.cuda.is_available()):
+    if asked == "torch" or (asked == "auto" and has_gpu()):
         return ["torch"]
     here = this_machine()
     if asked == "auto" or asked == "openvino":
@@ -35,8 +38,17 @@ def candidates(asked: str = "auto", admitted: Collection[str] = ("fp32",)) -> li
     return found
 
 
+def has_gpu() -> bool:
+    """Torch knows, but takes a second to load: it is asked only where there may be one."""
+    if "torch" not in sys.modules and sys.platform == "linux" and not any(Path(place).exists() for place in GPUS):
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
+
 def engine_for(
-    net: nn.Module,
+    net: "nn.Module | OnDisk",
     choice: str = "auto",
     batch: int | None = None,
     ranges: Sequence[Range] | None = None,
@@ -47,8 +59,10 @@ def engine_for(
     `turns` are not in memory at once where they are large."""
     name = candidates(choice)[0]
     if name == "torch":
-        device = "cuda" if torch.cuda.is_available() else None
-        return TorchEngine(net, device, batch=batch)
+        from aspirate.engines.torch_engine import TorchEngine
+
+        read = net.read() if isinstance(net, OnDisk) else net
+        return TorchEngine(read, "cuda" if has_gpu() else None, batch=batch)
     from aspirate.engines.openvino_engine import OpenVinoEngine
 
     return OpenVinoEngine(net, name.removeprefix("openvino-"), ranges, batch, fingerprint, turns)

@@ -1,9 +1,15 @@
 """What scores tiles, whatever does the arithmetic."""
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from torch import nn
+
+Range = tuple[float, float]
+"""The lowest and the highest of what comes into a layer."""
 
 
 class Engine(Protocol):
@@ -17,3 +23,15 @@ class Engine(Protocol):
 
     def outputs(self, tiles: NDArray[np.uint8]) -> NDArray[np.float32]:
         """(N, …): all that the net says of each tile."""
+
+
+@runtime_checkable
+class OnDisk(Protocol):
+    """A net that is read when its layers are needed; one that was compiled before is scored without, and without torch,
+    which takes longer to load than a small slide to score."""
+
+    @property
+    def numbers(self) -> int:
+        """How many its weights are."""
+
+    def read(self) -> "nn.Module": ...

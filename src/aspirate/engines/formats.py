@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from aspirate.core.errors import ConfigError
-from aspirate.engines.openvino_engine import graph_of, library
+from aspirate.engines.graph import graph_of
+from aspirate.engines.openvino_engine import library
 from aspirate.nn.folding import folded
 
 AT_ONCE = 16

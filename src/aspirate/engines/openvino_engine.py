@@ -1,25 +1,25 @@
 """Scores by OpenVINO on the CPU: bytes in, normalisation in the graph, compiled once and kept on disk.
 
-The graph is made by OpenVINO's PyTorch front end itself; its converter would report its use to its makers.
+A net that has been compiled is scored without torch, which is loaded only to compile another.
 """
 
 import os
-import warnings
+import sys
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from aspirate.engines.cache import cpu, fingerprint, keep_bytes, kept_bytes
+from aspirate.engines.engine import OnDisk, Range
 from aspirate.engines.machine import ISA_VARIABLE, this_machine
 from aspirate.engines.turns import Turns
-from aspirate.nn.fingerprint import tensors_sha256
-from aspirate.nn.folding import folded
-from aspirate.nn.quantised import Range, quantised
+from aspirate.slides.threads import available_threads
+
+if TYPE_CHECKING:
+    from torch import nn
 
 BATCH = 16
 """Tiles at once; a smaller batch is filled up, since a graph of a fixed size is compiled best."""
@@ -34,7 +34,7 @@ class OpenVinoEngine:
 
     def __init__(
         self,
-        net: nn.Module,
+        net: "nn.Module | OnDisk",
         precision: str = "fp32",
         ranges: Sequence[Range] | None = None,
         batch: int | None = None,
@@ -47,10 +47,14 @@ class OpenVinoEngine:
             raise ValueError("int8 needs the ranges of what comes into each layer")
         self.name = f"openvino-{precision}"
         self.net, self.precision, self.ranges = net, precision, ranges
-        self.batch, self.fingerprint = batch or BATCH, fingerprint or tensors_sha256(net.state_dict())
+        self.batch, self.fingerprint = batch or BATCH, fingerprint or _fingerprint(self._layers())
         self.turns = turns or Turns()
-        self.weight_bytes = sum(each.numel() for each in net.parameters()) * (1 if precision == "int8" else 4)
+        numbers = net.numbers if isinstance(net, OnDisk) else sum(each.numel() for each in net.parameters())
+        self.weight_bytes = numbers * (1 if precision == "int8" else 4)
         self._requests: dict[tuple[int, ...], Any] = {}
+
+    def _layers(self) -> "nn.Module":
+        return self.net.read() if isinstance(self.net, OnDisk) else self.net
 
     def put_away(self) -> None:
         """Frees the memory of the compiled net, which comes from disk again when there are tiles to score."""
@@ -82,7 +86,7 @@ class OpenVinoEngine:
         settings = {
             "INFERENCE_PRECISION_HINT": HINTS[self.precision],
             "PERFORMANCE_HINT": "LATENCY",  # one batch at a time, on all threads
-            "INFERENCE_NUM_THREADS": torch.get_num_threads(),
+            "INFERENCE_NUM_THREADS": _threads(),
             "ENABLE_CPU_PINNING": False,  # several processes would sit on the same core
         }
         isa = os.environ.get(ISA_VARIABLE)
@@ -101,44 +105,27 @@ class OpenVinoEngine:
                 return core.import_model(tensors[-1], "CPU", settings)
             except RuntimeError:
                 pass  # whole, but not as this library writes it; compiled anew
-        net = self.net if self.ranges is None else quantised(self.net, self.ranges)
-        compiled = core.compile_model(graph_of(net, shape), "CPU", settings)
+        from aspirate.engines.graph import graph_of
+        from aspirate.nn.quantised import quantised
+
+        net = self._layers()
+        compiled = core.compile_model(
+            graph_of(net if self.ranges is None else quantised(net, self.ranges), shape), "CPU", settings
+        )
         keep_bytes(name, compiled.export_model().getbuffer())
         return compiled
 
 
-class _FromBytes(nn.Module):
-    """(N, height, width, 3) → what the net gives for (N, 3, height, width)."""
-
-    def __init__(self, net: nn.Module) -> None:
-        super().__init__()
-        self.net = net
-
-    def forward(self, tiles: Tensor) -> Tensor:
-        found: Tensor = self.net(tiles.permute(0, 3, 1, 2))
-        return found
+def _threads() -> int:
+    """As many as torch has where it is loaded, since that is told how many."""
+    torch = sys.modules.get("torch")
+    return torch.get_num_threads() if torch is not None else available_threads()
 
 
-def graph_of(net: nn.Module, shape: tuple[int, ...]) -> Any:
-    """OpenVINO's own form of a net, for bytes of one shape (N, height, width, 3)."""
-    library()
-    from openvino.frontend import FrontEndManager
-    from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
-    from openvino.passes import ConstantFolding, Manager
+def _fingerprint(net: "nn.Module") -> str:
+    from aspirate.nn.fingerprint import tensors_sha256
 
-    module = _FromBytes(folded(net.eval())).eval()
-    one = torch.zeros((1, *shape[1:]), dtype=torch.uint8)
-    with torch.inference_mode(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # it is what the front end takes
-        traced = torch.jit.trace(module, (one,), check_trace=False)  # type: ignore[no-untyped-call]
-    decoder = TorchScriptPythonDecoder(traced)
-    front_end = FrontEndManager().load_by_framework("pytorch")
-    graph = front_end.convert(front_end.load(decoder))
-    graph.reshape(list(shape))
-    passes = Manager()
-    passes.register_pass(ConstantFolding())  # without it, ranges of int8 are not seen as constants, and nothing is int8
-    passes.run_passes(graph)
-    return graph
+    return tensors_sha256(net.state_dict())
 
 
 @cache

@@ -18,7 +18,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 from torch import Tensor
 
-from aspirate.core.config import Settings
+from aspirate.learning.settings import AugmentSettings
 
 LEVELS = 256
 OPAQUE = np.uint32(0xFF000000)
@@ -29,21 +29,6 @@ TILES_AT_ONCE = 32
 """Recoloured together: some 20 MB on the way."""
 PIXELS_AT_ONCE = 4
 """Mixed by one matrix with as many blocks: a product with a small matrix takes four times as long a pixel."""
-
-
-class AugmentSettings(Settings):
-    """How far a tile may be changed; 0 everywhere changes nothing."""
-
-    turn: bool = True
-    """One of the eight ways to turn and mirror a square, each equally likely."""
-    strength: float = 0.25
-    """Spread of log a."""
-    hue: float = 0.08
-    """Spread of each entry of M − 1."""
-    light: float = 0.03
-    """Spread of b, in optical density."""
-    focus: float = 0.4
-    """Spread of k, which is kept within −1 … 1."""
 
 
 class Tinted(NamedTuple):

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable
 from math import cos, pi
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import torch
 from pydantic import Field
-from torch import nn
 
 from aspirate.core.config import Settings
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
 
 WARM_UP = 0.1
 
@@ -37,7 +39,9 @@ class Pace(Settings):
             return self.learning_rate * done / WARM_UP
         return self.learning_rate * (1 + cos(pi * (done - WARM_UP) / (1 - WARM_UP))) / 2
 
-    def moves(self, parameters: Iterable[nn.Parameter], fused: bool) -> torch.optim.Optimizer:
+    def moves(self, parameters: "Iterable[nn.Parameter]", fused: bool) -> "torch.optim.Optimizer":
+        import torch  # here, since whoever only reads settings needs none
+
         if self.optimiser == "adamw":
             return torch.optim.AdamW(parameters, self.learning_rate, weight_decay=self.weight_decay, fused=fused)
         return torch.optim.SGD(

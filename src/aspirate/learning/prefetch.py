@@ -1,14 +1,14 @@
 """Batches made ahead of time in a thread, so that arithmetic never waits for pixels.
 
-In this thread torch computes on one core: a second team of threads would hold up the first at every step they share.
+In this thread torch, where it is loaded at all, computes on one core: a second team of threads would hold up the first
+at every step they share.
 """
 
 import queue
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
-
-import torch
 
 AHEAD = 3
 
@@ -20,11 +20,12 @@ class Prefetch:
         self._make, self._steps = make, steps
         self._ready: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(ahead)
         self._stop = threading.Event()
-        self._cores = torch.get_num_threads()
+        self._torch: Any = sys.modules.get("torch")
+        self._cores = self._torch.get_num_threads() if self._torch else 0
         self._thread = threading.Thread(target=self._work, daemon=True, name="prefetch")
 
     def _work(self) -> None:
-        torch.set_num_threads(1)
+        self._compute_on(1)
         try:
             for step in self._steps:
                 if not self._put((self._make(step), None)):
@@ -32,6 +33,10 @@ class Prefetch:
             self._put((None, StopIteration()))
         except BaseException as error:  # noqa: BLE001 - handed to the loop, which raises it
             self._put((None, error))
+
+    def _compute_on(self, cores: int) -> None:
+        if self._torch:
+            self._torch.set_num_threads(cores)
 
     def _put(self, item: tuple[Any, BaseException | None]) -> bool:
         while not self._stop.is_set():
@@ -49,7 +54,7 @@ class Prefetch:
     def __exit__(self, *exc: object) -> None:
         self._stop.set()
         self._thread.join()
-        torch.set_num_threads(self._cores)  # the thread's own number holds for threads to come, too
+        self._compute_on(self._cores)  # the thread's own number holds for threads to come, too
 
     def __iter__(self) -> Iterator[Any]:
         while True:

@@ -22,6 +22,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
 
 from aspirate.nn.ordinal import MalignancyLoss
 from aspirate.nn.pooling import sums
+from aspirate.nn.tile_pooling import AS_IT_IS, Pooling
 
 HASTE = 30.0
 """ρ is learned so much faster than weights: it has farther to go, and is the only one of its kind. At 10 it stays near
@@ -91,28 +92,10 @@ class MixtureLoss(nn.Module):
         return total
 
 
-@dataclass(frozen=True, slots=True)
-class Pooling:
-    """From scores h of tiles to the score of their bag."""
-
-    share: float = 1.0
-    """π′; 1 adds up scores."""
-    slope: float = 1.0
-    offset: float = 0.0
-
-    def evidence(self, h: Tensor) -> Tensor:
-        """log(1 − π′ + π′·exp(s·h + c)) of each tile."""
-        absent = -inf if self.share == 1 else log1p(-self.share)
-        return torch.logaddexp(torch.full_like(h, absent), log(self.share) + self.slope * h + self.offset)
-
-    def score(self, h: Tensor, bag: Tensor, u: Tensor | None = None) -> Tensor:
-        """Σ u·evidence of each bag, (B,); `bag` (N,) says whose each tile is. u = 1 unless given."""
-        evidence = self.evidence(h)
-        return sums(evidence if u is None else u * evidence, bag)
-
-
-AS_IT_IS = Pooling()
-"""The sum of scores themselves."""
+def pooled(pooling: Pooling, h: Tensor, bag: Tensor, u: Tensor | None = None) -> Tensor:
+    """Σ u·evidence of each bag, (B,); `bag` (N,) says whose each tile is. u = 1 unless given."""
+    evidence = torch.from_numpy(pooling.evidence(h.numpy()))
+    return sums(evidence if u is None else u * evidence, bag)
 
 
 def candidates(h: Tensor, negative: Tensor) -> list[Pooling]:
@@ -138,7 +121,7 @@ def refit(h: Tensor, bag: Tensor, positive: Tensor, u: Tensor | None = None) -> 
     """
     h = h.double()
     tried = candidates(h, ~positive[bag])
-    scores = torch.stack([pooling.score(h, bag, u) for pooling in tried])  # (G, B)
+    scores = torch.stack([pooled(pooling, h, bag, u) for pooling in tried])  # (G, B)
     curves = logistic_curves(scores, positive)
     losses = torch.where(curves.slope > 0, curves.loss, inf)
     return tried[int(losses.argmin())]

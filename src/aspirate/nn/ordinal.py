@@ -13,8 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
-RANKS = {"Y": 2, "S": 5, "V": 3}
-"""How many ranks each kind of label has."""
+from aspirate.core.labels import RANKS
 
 UNKNOWN = -1
 """The rank of a tile that has no such label; it contributes nothing."""

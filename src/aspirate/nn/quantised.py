@@ -21,6 +21,7 @@ from torch.nn.functional import conv2d, linear
 from aspirate.nn.folding import folded
 
 Range = tuple[float, float]
+"""As in `engines/engine.py`, which this room does not see."""
 AT_ONCE = 16
 TINY = 1e-12
 """Of a step, so that a layer that only ever saw zeros has one."""

@@ -9,9 +9,7 @@ either. So a score never depends on how a slide is cut into parts.
 import torch
 from torch import Tensor, nn
 
-FILTERS = (16, 32, 64, 64)
-SMALLEST_CELL = 2 ** (len(FILTERS) - 1)
-"""In pixels: the net halves a cell so often."""
+from aspirate.nn.shapes import SCOUT_FILTERS, SMALLEST_CELL
 
 
 class ScoutEncoder(nn.Module):
@@ -20,13 +18,13 @@ class ScoutEncoder(nn.Module):
     def __init__(self, cell_px: int) -> None:
         super().__init__()
         if cell_px < SMALLEST_CELL or cell_px % SMALLEST_CELL:
-            halved = len(FILTERS) - 1
+            halved = len(SCOUT_FILTERS) - 1
             raise ValueError(
                 f"cell_px={cell_px}: the scout halves a cell {halved} times; use a multiple of {SMALLEST_CELL}"
             )
         layers: list[nn.Module] = []
         channels = 3
-        for filters in FILTERS:
+        for filters in SCOUT_FILTERS:
             layers += [
                 nn.Conv2d(channels, filters, 3, padding=1),
                 nn.BatchNorm2d(filters),

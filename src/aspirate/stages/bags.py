@@ -10,28 +10,18 @@ from typing import Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field
 from torch import Tensor, nn
 
-from aspirate.core.config import Settings
 from aspirate.core.errors import SlideError
 from aspirate.core.records import SlideEntry
 from aspirate.engines.torch_engine import TorchEngine
 from aspirate.learning.augment import Tinted, augment
+from aspirate.learning.settings import SlideTraining
 from aspirate.learning.slide_labels import LabelLogits, judged_order, ranks_of, score_of, useful_slides
-from aspirate.learning.slide_training import SlideTraining
 from aspirate.learning.tile_bank import TileBank
 from aspirate.nn.bag_net import BagNet
 from aspirate.nn.tile_net import TileEncoder, seeded
-
-
-class BagShape(Settings):
-    """What a step shows."""
-
-    bags: int = Field(4, ge=1)
-    """Slides in a step."""
-    tiles: int = Field(16, ge=1)
-    """Of each of them, at most."""
+from aspirate.stages.settings import BagShape
 
 
 class BagSettings(SlideTraining, BagShape):

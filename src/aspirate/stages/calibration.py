@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
 
 from aspirate.core.labels import TRAINABLE_BETHESDA
+from aspirate.core.logits import sigmoid
 
 SLOPE_SPREAD = 1.0
 """Standard deviation of log a in the prior."""
@@ -44,7 +44,7 @@ class Calibration:
 
     def probability(self, score: ArrayLike) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
         logit = self.slope * np.asarray(score, np.float64) + self.offset
-        return np.clip(expit(logit), *self.limits)
+        return np.clip(sigmoid(logit), *self.limits)
 
 
 def fit_calibration(scores: ArrayLike, malignant: ArrayLike) -> Calibration:
@@ -101,7 +101,7 @@ def fit_cuts(scores: ArrayLike, bethesda: ArrayLike) -> tuple[float, ...]:
 
     def cost(parameters: NDArray[np.float64]) -> float:
         a, b = places(parameters)
-        exceeds = np.pad(expit(a * f[:, None] - b), ((0, 0), (1, 1)), constant_values=((0, 0), (1, 0)))
+        exceeds = np.pad(sigmoid(a * f[:, None] - b), ((0, 0), (1, 1)), constant_values=((0, 0), (1, 0)))
         likelihood = -np.log(np.maximum(exceeds[rows, rank] - exceeds[rows, rank + 1], 1e-12)).sum()
         of_slope = ((parameters[0] + np.log(scale)) / SLOPE_SPREAD) ** 2
         of_place = ((b[0] - a * middle) / PLACE_SPREAD) ** 2

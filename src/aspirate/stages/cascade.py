@@ -28,7 +28,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtrc, betaincinv
 
 CONFIDENCE = 0.95
 TOLERATED = 0.02
@@ -83,13 +82,21 @@ def highest_share(found: int, drawn: int, confidence: float = CONFIDENCE) -> flo
     """The largest share at which so few would be found with probability 1 − confidence."""
     if found >= drawn:
         return 1.0
+    if not found:
+        return 1 - float((1 - confidence) ** (1 / drawn))
+    from scipy.special import betaincinv  # here, since it takes longer to load than a small slide to score
+
     p = betaincinv(found + 1, drawn - found, confidence)
     return float(p)
 
 
 def too_many(found: int, drawn: int, tolerated: float) -> bool:
     """Whether a share of `tolerated` explains what was found with a probability below 1 − confidence."""
-    return found > 0 and float(bdtrc(found - 1, drawn, min(tolerated, 1.0))) < 1 - CONFIDENCE
+    if not found:
+        return False
+    from scipy.special import bdtrc
+
+    return float(bdtrc(found - 1, drawn, min(tolerated, 1.0))) < 1 - CONFIDENCE
 
 
 def still_to_come(last: int, following: int, stretches: float) -> float:

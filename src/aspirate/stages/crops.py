@@ -11,36 +11,23 @@ from typing import Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field
 from torch import Tensor, nn
 
-from aspirate.core.config import Settings
 from aspirate.core.geometry import TileGrid, checked_mpp
 from aspirate.core.records import SlideEntry
 from aspirate.engines.torch_engine import TorchEngine
 from aspirate.learning.augment import Tinted, augment
+from aspirate.learning.settings import SlideTraining
 from aspirate.learning.slide_labels import LabelLogits, judged_order, ranks_of, score_of, useful_slides
-from aspirate.learning.slide_training import SlideTraining
 from aspirate.nn.bag_net import CropNet
 from aspirate.nn.tile_net import seeded
 from aspirate.slides.shelf import Shelf
 from aspirate.slides.slide import Slide
+from aspirate.stages.settings import CropShape
 
 AT_ONCE = 2
 """Crops scored together; more leave the cache."""
 READ_AT_ONCE = 16
-
-
-class CropShape(Settings):
-    """What a step shows, and an epoch is judged by."""
-
-    side_px: int = Field(448, ge=16)
-    crops: int = Field(10, ge=1)
-    """In a step."""
-    judged: int = Field(16, ge=1)
-    """Crops of a validation slide that an epoch is judged by, spread evenly."""
-    drawn: int = Field(512, ge=1)
-    """Tiles drawn from each slide, where tiles and not crops carry its labels; they stand for all of it."""
 
 
 class CropSettings(SlideTraining, CropShape):

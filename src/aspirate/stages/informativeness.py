@@ -10,52 +10,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from aspirate.core.errors import AspirateError
 from aspirate.core.geometry import TileGrid
+from aspirate.core.logits import sigmoid
 from aspirate.core.ranking import auc
 from aspirate.core.records import Annotation
 from aspirate.engines.torch_engine import TorchEngine
-from aspirate.learning.augment import AugmentSettings, Tinted, augment, shifted
+from aspirate.learning.augment import Tinted, augment, shifted
 from aspirate.learning.device import Compute
 from aspirate.learning.loop import FitPlan, Watch, fit
-from aspirate.learning.pace import Pace
 from aspirate.learning.tile_bank import TileBank
 from aspirate.nn.tile_net import TileNet, seeded
 from aspirate.slides.slide import Slide
 from aspirate.slides.tile_labels import tiles_met
+from aspirate.stages.settings import InformativenessSettings
 
 MARKED, DRAWN, OWNERS = "marked", "drawn", "owners"
 """What a slide gives: tiles someone marked, tiles drawn at random, and whose annotation marks each of the first."""
 NOBODY = -1
-
-
-class InformativenessSettings(Pace):
-    """Stage 1."""
-
-    encoder: str = "vgg11-quarter"
-    batch: int = Field(32, ge=2)
-    """Half marked, half drawn."""
-    epochs: int = Field(4, ge=1)
-    """At most; the paper's rule usually stops sooner."""
-    stop: Literal["end", "paper"] = "end"
-    """Train to the end and keep the last epoch; or, as in the paper, stop when the mean prediction on held-out marked
-    tiles does not rise, and keep the best one."""
-    least_steps: int = Field(300, ge=1)
-    """An epoch shows every marked tile once, and has at least so many steps."""
-    drawn_per_slide: int = Field(128, ge=1)
-    """Tiles drawn from each slide, kept on disk."""
-    shift_px: int = Field(16, ge=0)
-    """A marked tile is shown up to so many pixels off its place."""
-    augment: AugmentSettings = AugmentSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,10 +195,6 @@ def train_informativeness(
     history = fit(learner, plan, folder, compute, watch)
     held = sigmoid(learner.held_annotations(learner.module))
     return Informativeness(learner.module, held, history)
-
-
-def sigmoid(logits: NDArray[np.float32]) -> NDArray[np.float64]:
-    return 1 / (1 + np.exp(-logits.astype(np.float64)))
 
 
 def _rows(bank: TileBank, names: Sequence[str]) -> list[tuple[str, int]]:

@@ -9,12 +9,10 @@ expected loss of a slide is Σ u·L / Σ u.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Literal, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from aspirate.core.errors import AspirateError
@@ -22,45 +20,13 @@ from aspirate.core.records import SlideEntry
 from aspirate.engines.torch_engine import TorchEngine
 from aspirate.learning.augment import Tinted, augment, shifted
 from aspirate.learning.slide_labels import judged_order, ranks_of, useful_slides
-from aspirate.learning.slide_training import SlideTraining
 from aspirate.learning.tile_bank import TileBank
 from aspirate.nn.mixture import MixtureLink, MixtureLoss
-from aspirate.nn.ordinal import RANKS, UNKNOWN, MalignancyLoss
+from aspirate.nn.ordinal import UNKNOWN, MalignancyLoss
 from aspirate.nn.tile_net import TileNet, seeded
+from aspirate.stages.settings import MalignancySettings
 
 KEPT = "kept"
-
-
-class MalignancySettings(SlideTraining):
-    """Stage 2."""
-
-    start: Literal["informativeness", "random"] = "informativeness"
-    """Where the encoder starts: from stage 1, which knows nuclei from red cells, or from nothing as in the paper."""
-    labels: Literal["Y", "S", "V", "YS", "YV", "SV", "YSV"] = "YS"
-    """Which labels are learned from: malignancy, Bethesda category, abnormality of marked tiles."""
-    link: Literal["plain", "mixture"] = "plain"
-    """How a tile sees the labels of its slide: as its own, or through the mixture link (docs/ppi.md)."""
-    two_heads: bool = False
-    """Y and S from separate outputs, for comparison."""
-    ordered_cuts: bool = True
-    """Cuts ordered by construction; false leaves them free, as in the paper."""
-    weights: dict[str, float] = Field(default_factory=dict)
-    """Weight of each label's loss, 1 unless given."""
-    batch: int = Field(32, ge=1)
-    marked_share: float = Field(0.2, ge=0, lt=1)
-    """Share of marked tiles in every batch where V is learned from."""
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if unknown := set(self.weights) - set(RANKS):
-            raise ValueError(f"weights: {', '.join(sorted(unknown))} is no label; use {', '.join(RANKS)}")
-        if self.two_heads and self.link == "mixture":
-            raise ValueError('two_heads: the mixture link has one output; use link = "plain"')
-        if self.two_heads and ("Y" not in self.labels or self.labels == "Y"):
-            raise ValueError(
-                f"two_heads: the first learns from Y, the second from S or V; labels={self.labels} has one"
-            )
-        return self
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,54 +15,22 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from aspirate.core.geometry import TileGrid
 from aspirate.core.ranking import auc
 from aspirate.engines.torch_engine import TorchEngine
-from aspirate.learning.augment import AugmentSettings, Tinted, augment
+from aspirate.learning.augment import Tinted, augment
 from aspirate.learning.device import Compute
 from aspirate.learning.loop import FitPlan, Watch, fit
-from aspirate.learning.pace import Pace
 from aspirate.learning.tile_bank import TileBank
 from aspirate.nn.tile_net import TileNet, seeded
 from aspirate.slides.slide import Slide
+from aspirate.stages.settings import ScoutSettings
 
 CELLS = "cells"
 """The stack of shrunken tiles that a slide gives."""
-CELLS_AT_ONCE = 128
-"""Scored together: what a layer leaves of them stays in the cache."""
-LARGEST_LOGIT = 17.0
-"""Beyond it a probability in 32 bits is 0 or 1."""
-
-
-class ScoutSettings(Pace):
-    """The scout of the cascade."""
-
-    use: bool = True
-    """Train one; without it every tile of a slide is looked at closely."""
-    shrink: int = Field(4, ge=1)
-    """The side of a tile is divided by it."""
-    learning_rate: float = Field(0.003, gt=0)
-    batch: int = Field(96, ge=3)
-    """A third to keep, a third of the next best, a third drawn."""
-    epochs: int = Field(4, ge=1)
-    steps_per_epoch: int = Field(250, ge=1)
-    best_per_slide: int = Field(256, ge=1)
-    """Of each slide so many of the most informative tiles are learned from,"""
-    drawn_per_slide: int = Field(256, ge=1)
-    """and so many of the others."""
-    softness: float = Field(2.0, gt=0)
-    """T, in logits."""
-    augment: AugmentSettings = AugmentSettings()
-
-
-def logit(probability: NDArray[np.floating] | float) -> NDArray[np.float64]:
-    p = np.asarray(probability, np.float64)
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.clip(np.log(p) - np.log1p(-p), -LARGEST_LOGIT, LARGEST_LOGIT))
 
 
 def tiles_to_learn(informativeness: NDArray[np.floating], settings: ScoutSettings, seed: int) -> NDArray[np.int64]:

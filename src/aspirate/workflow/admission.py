@@ -17,22 +17,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
+from aspirate.core.logits import sigmoid
 from aspirate.core.ranking import rank_correlation
-from aspirate.engines.choice import engine_for
-from aspirate.engines.machine import this_machine
-from aspirate.nn.fingerprint import tensors_sha256
-from aspirate.nn.quantised import Range, quantisable, ranges_of
-from aspirate.nn.tile_net import TileNet
+from aspirate.engines.engine import Range
 from aspirate.stages.calibration import Calibration
-from aspirate.stages.informativeness import sigmoid
 from aspirate.workflow.opinion import Reading
 
 RANK_CORRELATION = 0.999
 DELTA_PROBABILITY = 0.01
-EXAMINED = ("bf16", "int8")
-"""fp32 is what the others are measured against."""
 AS_THEY_ARE = Reading()
 
 Scores = Mapping[str, NDArray[np.floating]]
@@ -69,11 +62,10 @@ class Admission:
             raise ValueError(f"precision {read.precision}: its evidence makes no sense")
         return read
 
-    def refuse_others(self, nets: Mapping[str, TileNet]) -> None:
-        """Ranges must be one for each layer in 8 bits."""
-        for name, net in nets.items():
-            if self.ranges and len(self.ranges.get(name, ())) != len(quantisable(net)):
-                raise ValueError(f"precision {self.precision}: its ranges are not those of {name}")
+    def refuse_other(self, name: str, layers: int) -> None:
+        """Ranges must be one for each layer in 8 bits: all but the first and the last."""
+        if self.ranges and len(self.ranges.get(name, ())) != layers - 2:
+            raise ValueError(f"precision {self.precision}: its ranges are not those of {name}")
 
     def allowed(self, net: str) -> float:
         """How far a score may be off when the model is loaded on another machine."""
@@ -84,39 +76,7 @@ def slide_probability(scores: Scores, calibration: Calibration, reading: Reading
     """Of the slide that the reference tiles would make."""
     u = sigmoid(np.asarray(scores["informativeness"], np.float32))
     f = reading.score(np.asarray(scores["malignancy"]), np.maximum(u, 1e-6))
-    return float(expit(calibration.slope * f + calibration.offset))
-
-
-def examine(
-    nets: Mapping[str, TileNet],
-    tiles: NDArray[np.uint8],
-    exact: Scores,
-    calibration: Calibration,
-    reading: Reading = AS_THEY_ARE,
-) -> tuple[Admission, ...]:
-    """Every precision but fp32; `exact` are the scores in fp32."""
-    return tuple(_examined(precision, nets, tiles, exact, calibration, reading) for precision in EXAMINED)
-
-
-def _examined(
-    precision: str,
-    nets: Mapping[str, TileNet],
-    tiles: NDArray[np.uint8],
-    exact: Scores,
-    calibration: Calibration,
-    reading: Reading,
-) -> Admission:
-    if precision not in this_machine().speeds:
-        return Admission(precision, False, "not tried: the machine that made this bundle does not have it")
-    seen = tiles[: max(1, len(tiles) // 2)]  # the other half shows whether these ranges hold for tiles not seen
-    ranges = {name: ranges_of(net, seen) for name, net in nets.items()} if precision == "int8" else {}
-    found = {
-        name: engine_for(
-            net, f"openvino-{precision}", ranges=ranges.get(name), fingerprint=tensors_sha256(net.state_dict())
-        ).score(tiles)
-        for name, net in nets.items()
-    }
-    return judged(precision, exact, found, calibration, ranges, reading)
+    return float(sigmoid(calibration.slope * f + calibration.offset))
 
 
 def judged(

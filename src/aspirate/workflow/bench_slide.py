@@ -230,4 +230,5 @@ def _naive(bundle: Bundle, path: Path, grid: TileGrid, kept: int) -> float:
             seconds.append(time.perf_counter() - start)
         return seconds[-1] / len(corners_px0)
 
-    return len(grid) * each(bundle.informativeness) + kept * each(bundle.malignancy)
+    nets = bundle.nets
+    return len(grid) * each(nets["informativeness"]) + kept * each(nets["malignancy"])

@@ -33,7 +33,8 @@ from aspirate.learning.augment import coloured
 from aspirate.learning.device import Compute, choose_compute
 from aspirate.learning.loop import FitPlan, fit
 from aspirate.learning.tile_bank import TileBank
-from aspirate.stages.malignancy import KEPT, MalignancyLearner, MalignancySettings
+from aspirate.stages.malignancy import KEPT, MalignancyLearner
+from aspirate.stages.settings import MalignancySettings
 from aspirate.workflow.recipe import load_recipe
 
 CONTESTANTS = 4

@@ -15,26 +15,25 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from aspirate import __version__
 from aspirate.core.errors import AspirateError
 from aspirate.core.labels import TRAINABLE_BETHESDA
 from aspirate.core.store import atomic_path, write_json, write_text
-from aspirate.engines.torch_engine import TorchEngine
-from aspirate.learning.checkpoints import load_tensors, save_tensors, stored_sha256
-from aspirate.nn.fingerprint import tensors_sha256
-from aspirate.nn.mixture import AS_IT_IS, Pooling
-from aspirate.nn.tile_net import TileNet
+from aspirate.nn.tile_pooling import AS_IT_IS, Pooling
 from aspirate.stages.calibration import Calibration
-from aspirate.workflow.admission import Admission, examine
+from aspirate.workflow.admission import Admission
 from aspirate.workflow.opinion import Reading
 from aspirate.workflow.recipe import Recipe
+from aspirate.workflow.stored_net import StoredNet
 from aspirate.workflow.trust import Trust
+
+if TYPE_CHECKING:
+    from aspirate.nn.tile_net import TileNet
 
 MODEL_FILE = "model.json"
 REFERENCE_FILE = "reference.npy"
@@ -60,8 +59,8 @@ class Reference:
 @dataclass(frozen=True, slots=True)
 class Bundle:
     recipe: Recipe
-    informativeness: TileNet
-    malignancy: TileNet
+    informativeness: "TileNet | StoredNet"
+    malignancy: "TileNet | StoredNet"
     confident: float
     """Probability from which a tile counts as informative."""
     cuts: dict[str, list[float]]
@@ -81,7 +80,7 @@ class Bundle:
     """How tile scores are read for the slide's score, …"""
     link: Pooling = AS_IT_IS
     """… and for its category; as they are, unless the mixture method learned them."""
-    scout: TileNet | None = None
+    scout: "TileNet | StoredNet | None" = None
     """None where none was trained, or none can be trusted: then every tile is looked at closely."""
     trust: Trust | None = None
     """How far the scout can be trusted, where one was trained."""
@@ -91,8 +90,20 @@ class Bundle:
     """Of each net's weights as they lie on disk, so that they need not be read for it."""
 
     @property
-    def nets(self) -> dict[str, TileNet]:
-        return {"informativeness": self.informativeness, "malignancy": self.malignancy}
+    def kept(self) -> "dict[str, TileNet | StoredNet]":
+        """Every net there is, in memory or on disk."""
+        both = {"informativeness": self.informativeness, "malignancy": self.malignancy}
+        return both if self.scout is None else both | {SCOUT: self.scout}
+
+    @property
+    def weights(self) -> "dict[str, TileNet]":
+        """The same, read where they are on disk."""
+        return {name: net.read() if isinstance(net, StoredNet) else net for name, net in self.kept.items()}
+
+    @property
+    def nets(self) -> "dict[str, TileNet]":
+        """The two of the method."""
+        return {name: net for name, net in self.weights.items() if name != SCOUT}
 
     @property
     def reading(self) -> Reading:
@@ -106,14 +117,13 @@ class Bundle:
         return self.slide_cuts or (self.reading.cuts if self.pooling == self.link else ())
 
     @property
-    def weights(self) -> dict[str, TileNet]:
-        """Every net that is kept."""
-        return self.nets if self.scout is None else self.nets | {SCOUT: self.scout}
-
-    @property
     def fingerprints(self) -> dict[str, str]:
         """Of the weights of each net."""
-        return self.stored_sha256 or {name: tensors_sha256(net.state_dict()) for name, net in self.weights.items()}
+        if self.stored_sha256:
+            return self.stored_sha256
+        from aspirate.nn.fingerprint import tensors_sha256
+
+        return {name: tensors_sha256(net.state_dict()) for name, net in self.weights.items()}
 
     def sha256(self) -> str:
         """Of both nets together; written into every file of tiles."""
@@ -122,14 +132,20 @@ class Bundle:
 
 
 def save_bundle(folder: Path, bundle: Bundle, reference: NDArray[np.uint8]) -> None:
-    for name, net in bundle.weights.items():
+    from aspirate.engines.torch_engine import TorchEngine  # here, since whoever only predicts needs no torch
+    from aspirate.learning.checkpoints import save_tensors
+    from aspirate.nn.fingerprint import tensors_sha256
+    from aspirate.workflow.examine import examine
+
+    nets, weights = bundle.nets, bundle.weights
+    for name, net in weights.items():
         save_tensors(folder / f"{name}.safetensors", net.state_dict(), {"net": name})
     with atomic_path(folder / REFERENCE_FILE) as part, part.open("wb") as file:
         np.save(file, reference)
     if bundle.scout is None:
         (folder / f"{SCOUT}.safetensors").unlink(missing_ok=True)  # of a training before
-    scores = {name: TorchEngine(net).score(reference) for name, net in bundle.nets.items()}
-    admissions = examine(bundle.nets, reference, scores, bundle.calibration, bundle.reading)
+    scores = {name: TorchEngine(net).score(reference) for name, net in nets.items()}
+    admissions = examine(nets, reference, scores, bundle.calibration, bundle.reading)
     note: dict[str, Any] = {
         "aspirate_version": __version__,
         "recipe": bundle.recipe.model_dump(mode="json"),
@@ -142,10 +158,10 @@ def save_bundle(folder: Path, bundle: Bundle, reference: NDArray[np.uint8]) -> N
         "mpp_range": list(bundle.mpp_range),
         "figures": bundle.figures,
         "slides": bundle.slides,
-        "sha256": {name: tensors_sha256(net.state_dict()) for name, net in bundle.weights.items()},
+        "sha256": {name: tensors_sha256(net.state_dict()) for name, net in weights.items()},
         "precisions": [asdict(admission) for admission in admissions],
         "cascade": None if bundle.trust is None else asdict(bundle.trust),
-        "outputs": bundle.malignancy.last.out_features,
+        "outputs": nets["malignancy"].last.out_features,
         "reference": {name: of_net.tolist() for name, of_net in scores.items()},
     }
     write_text(folder / CARD_FILE, model_card(bundle, admissions))
@@ -158,34 +174,31 @@ def load_bundle(folder: str | Path) -> Bundle:
     try:
         note = json.loads((folder / MODEL_FILE).read_text(encoding="utf-8"))
         recipe = Recipe.of(note["recipe"], source=str(folder / MODEL_FILE))
-        with ThreadPoolExecutor(len(NETS)) as readers:  # of what takes long: a checksum of every weight
-            read = readers.map(lambda name: _net(folder, name, recipe, note), NETS)
-            nets = dict(zip(NETS, read, strict=True))
-        bundle = Bundle(
+        readings = {name: _pooling(said) for name, said in note.get("reading", {}).items()}
+        reference = _reference(folder, recipe, note)
+        nets = _nets(folder, recipe, note, reference.admissions)
+        return Bundle(
             recipe=recipe,
             informativeness=nets["informativeness"],
             malignancy=nets["malignancy"],
+            scout=nets.get(SCOUT),
             confident=note["confident"],
             cuts=note["cuts"],
             slide_cuts=_rising(note.get("slide_cuts", ())),
-            **{name: _pooling(said) for name, said in note.get("reading", {}).items()},
+            **readings,
             threshold=note["threshold"],
             calibration=Calibration(**note["calibration"]),
             mpp_range=tuple(note["mpp_range"]),
             figures=note["figures"],
             slides=note["slides"],
-            scout=_scout(folder, recipe, note),
             trust=Trust(**note["cascade"]) if note.get("cascade") else None,
-            reference=_reference(folder, recipe, note),
+            reference=reference,
             stored_sha256=dict(note["sha256"]),
         )
-        for admission in bundle.reference.admissions:
-            admission.refuse_others(nets)
     except DAMAGE as error:
         raise AspirateError(
             f"{folder}: not a model bundle, or a damaged one ({error}); train or copy it again"
         ) from error
-    return bundle
 
 
 def _rising(cuts: Sequence[float]) -> tuple[float, ...]:
@@ -216,32 +229,23 @@ def _reference(folder: Path, recipe: Recipe, note: dict[str, Any]) -> Reference:
     return Reference(tiles, expected, tuple(Admission.read(each) for each in note.get("precisions", ())))
 
 
-def _net(folder: Path, name: str, recipe: Recipe, note: dict[str, Any]) -> TileNet:
-    encoder = getattr(recipe, name).encoder
-    with torch.device("meta"):  # its weights come from disk
-        net = TileNet(encoder, recipe.side_px, note["outputs"] if name == "malignancy" else 1)
-    return _filled(net, encoder, folder, name, note)
+def _nets(
+    folder: Path, recipe: Recipe, note: dict[str, Any], admissions: tuple[Admission, ...]
+) -> dict[str, StoredNet]:
+    """All there are, with the weights that model.json describes; bundles made before there were scouts have none."""
+    outputs = {"malignancy": int(note["outputs"])}
+    nets = [
+        StoredNet(folder, name, getattr(recipe, name).encoder, recipe.side_px, outputs.get(name, 1)) for name in NETS
+    ]
+    if (note.get("cascade") or {}).get("admitted"):
+        nets.append(StoredNet(folder, SCOUT, SCOUT, recipe.side_px // recipe.scout.shrink))
 
+    def check(net: StoredNet) -> None:
+        net.refuse_others(note["sha256"][net.name], admissions if net.name in NETS else ())
 
-def _scout(folder: Path, recipe: Recipe, note: dict[str, Any]) -> TileNet | None:
-    """Bundles made before there were scouts have none."""
-    if not (note.get("cascade") or {}).get("admitted"):
-        return None
-    with torch.device("meta"):
-        net = TileNet(SCOUT, recipe.side_px // recipe.scout.shrink)
-    return _filled(net, SCOUT, folder, SCOUT, note)
-
-
-def _filled(net: TileNet, encoder: str, folder: Path, name: str, note: dict[str, Any]) -> TileNet:
-    """The net with its weights, which must be those that model.json describes."""
-    tensors, _ = load_tensors(folder / f"{name}.safetensors")
-    expected = {key: tuple(tensor.shape) for key, tensor in net.state_dict().items()}
-    if {key: tuple(tensor.shape) for key, tensor in tensors.items()} != expected:
-        raise ValueError(f"the tensors of {name} are not those of a {encoder}")
-    net.load_state_dict(tensors, assign=True)  # they stay on disk until they are read, which a compiled net never does
-    if stored_sha256(folder / f"{name}.safetensors") != note["sha256"][name]:
-        raise ValueError(f"the weights of {name} are not those that model.json describes")
-    return net.eval()
+    with ThreadPoolExecutor(len(nets)) as readers:  # a checksum of every weight takes long
+        list(readers.map(check, nets))
+    return {net.name: net for net in nets}
 
 
 def _link_in_words(bundle: Bundle) -> str:

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aspirate.core.geometry import TileGrid
+from aspirate.core.logits import logit, sigmoid
 from aspirate.stages.cascade import Looked, Score, look
-from aspirate.stages.informativeness import sigmoid
-from aspirate.stages.scout import logit
 from aspirate.stages.selection import SelectionSettings, select
 
 Enough = Callable[[NDArray[np.bool_]], bool]

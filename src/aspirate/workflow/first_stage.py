@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from aspirate.core.errors import AspirateError
 from aspirate.core.geometry import Size, TileGrid, checked_mpp
 from aspirate.core.log import WARNING, Laps, tell
+from aspirate.core.logits import sigmoid
 from aspirate.core.progress import Bar, Stages
 from aspirate.core.records import SlideEntry
 from aspirate.core.tile_file import TileTable, read_tiles, write_tiles
@@ -32,7 +33,6 @@ from aspirate.stages.informativeness import (
     InformativenessLearner,
     collect,
     marked_tiles,
-    sigmoid,
     train_informativeness,
 )
 from aspirate.stages.malignancy import KEPT, MarkedTile

@@ -4,14 +4,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from aspirate.core.labels import TRAINABLE_BETHESDA
 from aspirate.core.predictions import Prediction
 from aspirate.core.records import SlideEntry
-from aspirate.learning.slide_training import SlideTraining
-from aspirate.nn.mixture import AS_IT_IS, Pooling
+from aspirate.learning.settings import SlideTraining
+from aspirate.nn.tile_pooling import AS_IT_IS, Pooling
 from aspirate.stages.calibration import Calibration, fit_cuts
 from aspirate.stages.slide_score import Adequacy, bethesda_of, slide_score
 
@@ -62,10 +61,7 @@ class Reading:
 
 
 def _read(pooling: Pooling, scores: Scores) -> Scores:
-    if pooling == AS_IT_IS:
-        return scores
-    read: Scores = pooling.evidence(torch.from_numpy(scores)).numpy()
-    return read
+    return scores if pooling == AS_IT_IS else pooling.evidence(scores)
 
 
 def prediction_of(

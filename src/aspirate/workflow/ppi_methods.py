@@ -26,9 +26,10 @@ from aspirate.learning.cifar import SIDE_PX, Cifar10
 from aspirate.learning.loop import FitPlan
 from aspirate.learning.pace import Pace
 from aspirate.nn.bag_net import BagHead, Exceeds
-from aspirate.nn.mixture import MixtureLoss, Pooling, refit
+from aspirate.nn.mixture import MixtureLoss, pooled, refit
 from aspirate.nn.ordinal import MalignancyLoss
 from aspirate.nn.tile_net import normalised, seeded
+from aspirate.nn.tile_pooling import Pooling
 from aspirate.nn.vgg import Vgg
 from aspirate.workflow.ppi_bags import BagProtocol, Bags, Parts
 
@@ -231,7 +232,7 @@ BagScore = Callable[[Tensor], Tensor]
 
 def bag_score(pooling: Pooling, scores: Tensor) -> Tensor:
     bag = torch.arange(len(scores)).repeat_interleave(scores.shape[1])
-    return pooling.score(scores.double().flatten(), bag)
+    return pooled(pooling, scores.double().flatten(), bag)
 
 
 def as_learned(scores: Tensor, pooling: Pooling) -> Tensor:

@@ -35,7 +35,8 @@ from aspirate.learning.checkpoints import load_tensors, save_tensors
 from aspirate.learning.cifar import Cifar10, read_cifar10
 from aspirate.learning.device import choose_compute
 from aspirate.learning.loop import CHECKPOINT_FILE, fit
-from aspirate.nn.mixture import Pooling, even_score
+from aspirate.nn.mixture import even_score
+from aspirate.nn.tile_pooling import Pooling
 from aspirate.stages.calibration import decision_threshold
 from aspirate.workflow.jobs import done_by
 from aspirate.workflow.launch import HERE, Executor, Needs

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from aspirate.core.errors import ImplausibleResolution
 from aspirate.core.geometry import TileGrid, checked_mpp
 from aspirate.core.log import Laps
+from aspirate.core.logits import sigmoid
 from aspirate.core.predictions import Prediction
 from aspirate.core.progress import Advance, silent
 from aspirate.core.records import SlideEntry
@@ -18,7 +19,6 @@ from aspirate.engines.engine import Engine
 from aspirate.slides.reader import open_slide
 from aspirate.slides.slide import Slide
 from aspirate.stages.cascade import Looked
-from aspirate.stages.informativeness import sigmoid
 from aspirate.stages.selection import tile_weights
 from aspirate.stages.slide_score import Adequacy, adequacy
 from aspirate.workflow.bundle import Bundle, load_bundle

@@ -10,13 +10,9 @@ from pydantic import Field, model_validator
 from aspirate.core.config import Settings, read_toml
 from aspirate.core.errors import ConfigError
 from aspirate.core.geometry import DEFAULT_MPP, DEFAULT_SIDE_PX
-from aspirate.nn.scout import SMALLEST_CELL
-from aspirate.stages.bags import BagShape
-from aspirate.stages.crops import CropShape
-from aspirate.stages.informativeness import InformativenessSettings
-from aspirate.stages.malignancy import MalignancySettings
-from aspirate.stages.scout import ScoutSettings
+from aspirate.nn.shapes import SMALLEST_CELL
 from aspirate.stages.selection import SelectionSettings
+from aspirate.stages.settings import BagShape, CropShape, InformativenessSettings, MalignancySettings, ScoutSettings
 from aspirate.stages.slide_score import AdequacySettings
 
 BUILT_IN = ("compact", "quick", "paper")

@@ -9,7 +9,7 @@ from aspirate.engines.choice import candidates, engine_for
 from aspirate.engines.engine import Engine
 from aspirate.engines.machine import this_machine
 from aspirate.engines.turns import Turns
-from aspirate.stages.scout import CELLS_AT_ONCE
+from aspirate.stages.settings import CELLS_AT_ONCE
 from aspirate.workflow.admission import Admission
 from aspirate.workflow.bundle import NETS, SCOUT, TOLERANCE, Bundle
 
@@ -44,7 +44,7 @@ def scorers_for(bundle: Bundle, asked: str = "auto") -> Scorers:
         turns = Turns()
         engines = {
             net: engine_for(
-                bundle.nets[net],
+                bundle.kept[net],
                 name,
                 ranges=admission.ranges.get(net) if admission else None,
                 fingerprint=bundle.fingerprints[net],

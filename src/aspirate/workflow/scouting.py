@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aspirate.core.errors import AspirateError
+from aspirate.core.logits import logit
 from aspirate.core.records import SlideEntry
 from aspirate.core.store import atomic_path
 from aspirate.core.tile_file import read_tiles
@@ -15,8 +16,9 @@ from aspirate.engines.torch_engine import TorchEngine
 from aspirate.nn.tile_net import TileNet
 from aspirate.slides.reader import open_slide
 from aspirate.stages.calibration import Calibration
-from aspirate.stages.scout import CELLS_AT_ONCE, ScoutLearner, collect_cells, logit, tiles_to_learn, train_scout
+from aspirate.stages.scout import ScoutLearner, collect_cells, tiles_to_learn, train_scout
 from aspirate.stages.selection import tile_weights
+from aspirate.stages.settings import CELLS_AT_ONCE
 from aspirate.workflow.cascade import cells_of
 from aspirate.workflow.first_stage import FirstStage, shown_on
 from aspirate.workflow.screen import score_cells, score_tiles

@@ -16,12 +16,14 @@ from aspirate.evaluation.splits import Split
 from aspirate.learning.device import Compute
 from aspirate.learning.slide_labels import LabelLogits, score_of
 from aspirate.learning.slide_training import SlideLearner, train_slides
-from aspirate.nn.mixture import Pooling, refit
+from aspirate.nn.mixture import refit
+from aspirate.nn.tile_pooling import Pooling
 from aspirate.slides.shelf import Shelf
 from aspirate.stages.bags import BagLearner, BagSettings
 from aspirate.stages.crops import CropLearner, CropSettings
 from aspirate.stages.informativeness import Informativeness
-from aspirate.stages.malignancy import KEPT, MalignancyLearner, MalignancySettings
+from aspirate.stages.malignancy import KEPT, MalignancyLearner
+from aspirate.stages.settings import MalignancySettings
 from aspirate.workflow.first_stage import FirstStage, Slides, shown_on
 from aspirate.workflow.methods import Method
 from aspirate.workflow.opinion import Opinion, Reading

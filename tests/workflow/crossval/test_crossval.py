@@ -31,7 +31,8 @@ from aspirate.slides.annotations import AnnotationIndex
 from aspirate.slides.cohort import Cohort
 from aspirate.slides.reader import open_slide
 from aspirate.stages.calibration import fit_cuts
-from aspirate.stages.malignancy import MalignancyModel, MalignancySettings
+from aspirate.stages.malignancy import MalignancyModel
+from aspirate.stages.settings import MalignancySettings
 from aspirate.synth.cohort import make_cohort
 from aspirate.workflow.crossval import CrossvalSummary, Plan, crossval, units_of
 from aspirate.workflow.first_stage import Slides
@@ -131,7 +132,7 @@ def test_the_mixture_scores_a_slide_by_the_pooling_it_refitted(whole: CrossvalSu
     tried = candidates(benign, torch.ones(len(benign), dtype=torch.bool))
     losses = [
         platt_loss(
-            np.array([mean_by_weight(way.evidence(t).numpy(), p(i)) for i, t in zip(validation, tiles, strict=True)]),
+            np.array([mean_by_weight(way.evidence(t.numpy()), p(i)) for i, t in zip(validation, tiles, strict=True)]),
             malignant,
         )
         for way in tried
@@ -140,7 +141,7 @@ def test_the_mixture_scores_a_slide_by_the_pooling_it_refitted(whole: CrossvalSu
     own = [r for r in read_predictions(unit / "predictions.csv") if r.method == "Mixture (U,Y,S)"]
     assert [row.slide_id for row in own] == splits_of(whole.run)[1]["test"]
     for row in own:
-        by_hand = mean_by_weight(best.evidence(h(row.slide_id)).numpy(), p(row.slide_id))
+        by_hand = mean_by_weight(best.evidence(h(row.slide_id).numpy()), p(row.slide_id))
         assert row.score == pytest.approx(by_hand, rel=1e-3, abs=1e-4)
 
 
