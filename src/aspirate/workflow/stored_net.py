@@ -1,6 +1,7 @@
 """A net of a bundle that stays on disk: its weights are checked when the bundle is loaded, and read only by an engine
 that cannot do without them, as one that has compiled the net before can."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,11 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aspirate.core.errors import AspirateError
+from aspirate.engines.cache import fingerprint, keep_note, kept_note
 from aspirate.learning.stored import stored_sha256, stored_shapes
 from aspirate.workflow.admission import Admission
 
 if TYPE_CHECKING:
     from aspirate.nn.tile_net import TileNet
+
+
+SETTLED_NS = 2_000_000_000
+"""A file that was changed less long ago may change again without a later time."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,7 @@ class StoredNet:
 
     def refuse_others(self, sha256: str, admissions: Sequence[Admission] = ()) -> None:
         """Weights must be those that model.json describes, and what it says of other precisions must fit them."""
-        if stored_sha256(self.path) != sha256:
+        if _sha256(self.path) != sha256:
             raise ValueError(f"the weights of {self.name} are not those that model.json describes")
         layers = sum(len(shape) > 1 for shape in stored_shapes(self.path))
         for admission in admissions:
@@ -65,3 +71,17 @@ class StoredNet:
             raise ValueError(f"the tensors of {self.name} are not those of a {self.encoder}")
         net.load_state_dict(tensors, assign=True)  # they stay on disk until someone computes with them
         return net.eval()
+
+
+def _sha256(path: Path) -> str:
+    """Of its tensors. Reckoned once while the file is as it was: a large net takes longer to read than a slide to score."""
+    state = path.stat()
+    changed = max(state.st_mtime_ns, state.st_ctime_ns)
+    name = f"weights-{fingerprint(str(path.resolve()), state.st_size, state.st_mtime_ns, changed, state.st_ino)}.json"
+    known = (kept_note(name) or {}).get("sha256")
+    if isinstance(known, str):
+        return known
+    found = stored_sha256(path)
+    if time.time_ns() - changed > SETTLED_NS:
+        keep_note(name, {"sha256": found})
+    return found
