@@ -15,7 +15,7 @@ def test_sigmoid_is_scipys_and_never_warns() -> None:
         warnings.simplefilter("error")
         found = sigmoid(x)
     np.testing.assert_allclose(found, expit(x), rtol=1e-15)
-    assert sigmoid(np.float32([0.5])).dtype == np.float64 and float(sigmoid(0.0)) == 0.5
+    assert sigmoid(np.array([0.5], np.float32)).dtype == np.float64 and float(sigmoid(0.0)) == 0.5
 
 
 def test_logit_is_scipys_within_its_limits() -> None:

@@ -74,7 +74,7 @@ class StoredNet:
 
 
 def _sha256(path: Path) -> str:
-    """Of its tensors. Reckoned once while the file is as it was: a large net takes longer to read than a slide to score."""
+    """Of its tensors; reckoned once while the file is as it was, since a large one takes longer than a slide."""
     state = path.stat()
     changed = max(state.st_mtime_ns, state.st_ctime_ns)
     name = f"weights-{fingerprint(str(path.resolve()), state.st_size, state.st_mtime_ns, changed, state.st_ino)}.json"
