@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from scipy.ndimage import label
 
 from aspirate.core.config import Settings
 from aspirate.core.labels import TRAINABLE_BETHESDA
+from aspirate.core.touching import groups_of
 
 
 class AdequacySettings(Settings):
@@ -44,10 +44,6 @@ def adequacy(
 ) -> Adequacy:
     """Counts confident tiles, and groups of them that touch by an edge or a corner."""
     tiles = int(confident.sum())
-    groups = 0
-    if tiles:
-        columns, rows = (corners_px0[confident] // side_px0).T
-        image = np.zeros((rows.max() + 1, columns.max() + 1), bool)
-        image[rows, columns] = True
-        groups = int(label(image, structure=np.ones((3, 3)))[1])
+    columns, rows = (corners_px0[confident] // side_px0).T
+    groups = int(groups_of(columns, rows).max(initial=-1)) + 1
     return Adequacy(tiles, groups, groups >= settings.groups)

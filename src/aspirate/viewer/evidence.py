@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-from scipy.ndimage import label
 
 from aspirate.core.tile_file import TileTable, read_tiles
+from aspirate.core.touching import groups_of
 from aspirate.workflow.heat_map import GUESSED, OPAQUE_FROM, colours, looked_at
 
 TABLES_KEPT = 8
@@ -85,4 +85,5 @@ def histogram(table: TileTable) -> list[int]:
 
 def groups(table: TileTable, confident: float) -> int:
     """Confident tiles that touch count as one."""
-    return int(label(grid_of(table) >= confident, structure=np.ones((3, 3)))[1])
+    rows, columns = np.nonzero(grid_of(table) >= confident)
+    return int(groups_of(columns, rows).max(initial=-1)) + 1

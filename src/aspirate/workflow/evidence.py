@@ -16,6 +16,8 @@ from aspirate.workflow.predict import SlideResult
 from aspirate.workflow.sheet import jpeg, ranked, sheet, shrunk
 
 THUMBNAIL_PX = 240
+PNG_EFFORT = 3
+"""Half the time of the usual 6, a twentieth more bytes."""
 MEASUREMENTS = ("informativeness", "malignancy")
 
 
@@ -38,7 +40,7 @@ def write_evidence(
     confident = result.prediction.informative_tiles or 0
     legend = Legend(bundle.confident, confident, len(tiles), tiles.slide_mpp, int(looked_at(tiles).sum()))
     with atomic_path(paths.heat_map) as part:
-        draw_heat_map(overview, tiles, slide.size_px0, legend).save(part, "PNG")
+        draw_heat_map(overview, tiles, slide.size_px0, legend).save(part, "PNG", compress_level=PNG_EFFORT)
     write_geojson(paths.geojson, tile_annotations(tiles), slide.bounds_px0, "tile")
     with atomic_path(paths.thumbnail) as part:
         part.write_bytes(jpeg(shrunk(overview, THUMBNAIL_PX)))

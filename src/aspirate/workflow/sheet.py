@@ -14,12 +14,12 @@ import shapely
 from jinja2 import Environment, PackageLoader
 from numpy.typing import NDArray
 from PIL import Image
-from scipy.ndimage import label
 
 from aspirate import __version__
 from aspirate.core.labels import BETHESDA_NAMES
 from aspirate.core.predictions import Prediction
 from aspirate.core.tile_file import TileTable
+from aspirate.core.touching import groups_of
 from aspirate.slides.slide import RgbArray, Slide
 from aspirate.stages.cascade import Looked
 from aspirate.workflow.bundle import Bundle
@@ -206,20 +206,18 @@ def group_outlines(
     tiles: TileTable, confident: float, scale: float, shown: NDArray[np.int64]
 ) -> tuple[list[Outline], int]:
     """One around each group of touching confident tiles that has a tile among those shown; and how many have none."""
-    chosen = tiles.values["informativeness"] >= confident
-    columns, rows = (tiles.corners_px0 // tiles.side_px0).T
-    image = np.zeros((rows.max() + 1, columns.max() + 1), bool)
-    image[rows[chosen], columns[chosen]] = True
-    labels, count = label(image, structure=np.ones((3, 3)))
-    numbers = sorted(set(labels[rows[shown], columns[shown]].tolist()) - {0})
+    chosen = np.flatnonzero(tiles.values["informativeness"] >= confident)
+    columns, rows = (tiles.corners_px0[chosen] // tiles.side_px0).T
+    groups = groups_of(columns, rows)
+    numbers = np.unique(groups[np.isin(chosen, shown)]).tolist()
     side = tiles.side_px0 * scale
     away = max(4.0, OUTLINE_PX - side / 2)
     outlines = []
     for number in numbers:
-        y, x = np.nonzero(labels == number)
+        x, y = columns[groups == number], rows[groups == number]
         squares = shapely.union_all(shapely.box(x * side, y * side, (x + 1) * side, (y + 1) * side))
         outlines.append(Outline(_path(squares.buffer(away, quad_segs=3)), f"group of {_count(len(x), 'tile')}"))
-    return outlines, count - len(numbers)
+    return outlines, int(groups.max(initial=-1)) + 1 - len(numbers)
 
 
 def _path(shape: shapely.Polygon) -> str:
