@@ -1,5 +1,8 @@
 """Which engine scores a net: the fastest that may, or the one asked for."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -36,6 +39,19 @@ def test_the_fastest_admitted_first(
 ) -> None:
     monkeypatch.setattr(choice, "this_machine", lambda: machine)
     assert candidates(asked, admitted) == expected
+
+
+@pytest.mark.parametrize("place", ["/dev/null", "/nowhere"])
+def test_torch_is_asked_for_a_gpu_only_where_there_may_be_one(place: str) -> None:
+    code = (
+        "import sys; from aspirate.engines import choice\n"
+        "choice.GPUS = (sys.argv[1],)\n"
+        "print(choice.has_gpu(), 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, place], capture_output=True, text=True, check=True)
+    has, loaded = done.stdout.split()
+    asked = place == "/dev/null" or sys.platform not in ("linux", "darwin")
+    assert (has, loaded) == (str(asked and torch.cuda.is_available()), str(asked))
 
 
 def test_a_gpu_is_torchs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,8 @@ def candidates(asked: str = "auto", admitted: Collection[str] = ("fp32",)) -> li
 
 def has_gpu() -> bool:
     """Torch knows, but takes a second to load: it is asked only where there may be one."""
-    if "torch" not in sys.modules and sys.platform == "linux" and not any(Path(place).exists() for place in GPUS):
+    never = sys.platform == "darwin" or (sys.platform == "linux" and not any(Path(place).exists() for place in GPUS))
+    if never and "torch" not in sys.modules:
         return False
     import torch
 
