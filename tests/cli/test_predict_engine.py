@@ -1,6 +1,7 @@
 """`aspirate predict --engine`: what is asked for is taken, and what a person should know is said and kept."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,10 @@ from typer.testing import CliRunner
 from aspirate.cli.app import app
 from aspirate.core.errors import ConfigError
 from aspirate.engines.machine import this_machine
+from aspirate.slides.threads import available_threads
+from aspirate.workflow import predict
 from aspirate.workflow.bundle import save_bundle
+from aspirate.workflow.predict import Model, load_model
 
 
 @pytest.fixture(scope="module")
@@ -90,3 +94,21 @@ def test_a_prediction_does_not_wait_for_libraries_it_does_not_need(place: Path, 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"imported: {done.stderr[-500:]}"
     assert (tmp_path / "out" / "predictions.csv").exists()
+
+
+def test_as_many_threads_compute_as_were_asked_for(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")  # and put back after the test
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
+    seen: list[int] = []
+
+    def load(folder: Path, engine: str) -> Model:
+        seen.append(available_threads())
+        return load_model(folder, engine)
+
+    monkeypatch.setattr(predict, "load_model", load)
+    for more in ((), ("--threads", "1"), ("--threads", "3")):
+        said = CliRunner().invoke(app, arguments(place, tmp_path / f"out{len(seen)}", *more))
+        assert said.exit_code == 0, said.output
+    assert seen == [2, 1, 3]

@@ -14,6 +14,7 @@ from aspirate.cli.crew import (
     On,
     SlidesAtOnce,
     ThreadsOfSlide,
+    compute_with,
     crew_for_slides,
     crew_for_units,
 )
@@ -242,6 +243,7 @@ def predict(
     from aspirate.workflow.slide_job import PredictSettings
 
     settings = PredictSettings(mpp=mpp, any_resolution=any_resolution, exact=exact, engine=engine)
+    compute_with(threads)
     loaded = load_model(model, engine)
     for said in loaded.notes:
         note(f"note: {said}")

@@ -42,6 +42,12 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def compute_with(threads: int) -> None:
+    """Whatever computes in this process reads this when it is loaded; 0 leaves it as it is."""
+    if threads:
+        os.environ["OMP_NUM_THREADS"] = str(threads)
+
+
 def crew_for_units(on: str, workers: int, threads: int) -> "Executor":
     """On this machine as many as its cores allow; on Ray as many as that has room for."""
     from aspirate.workflow.launch import executor_for
