@@ -190,6 +190,18 @@ def test_the_sheet_holds_the_numbers_and_asks_nothing_of_anyone(
     assert outside_requests(html) == []
 
 
+@pytest.mark.parametrize(
+    ("cuts", "said"),
+    [((), "learned in training"), ((-1.0, 0.0, 1.0, 2.0), "fitted to the scores of validation slides")],
+)
+def test_the_sheet_says_where_its_cuts_come_from(
+    cuts: tuple[float, ...], said: str, tmp_path: Path, slide: Slide, tiles: TileTable, bundle: Bundle
+) -> None:
+    paths, one = paths_in(tmp_path), replace(bundle, slide_cuts=cuts)
+    write_evidence(slide, SlideResult(prediction(), tiles, 2), one, "f" * 64, paths, most_tiles=2)
+    assert f"Cuts between categories were {said}." in paths.sheet.read_text(encoding="utf-8")
+
+
 def test_an_inadequate_slide_gets_no_diagnosis(tmp_path: Path, slide: Slide, tiles: TileTable, bundle: Bundle) -> None:
     paths = paths_in(tmp_path)
     write_evidence(slide, SlideResult(prediction(adequate=False), tiles, 1), bundle, "f" * 64, paths, most_tiles=9)

@@ -126,6 +126,7 @@ def sheet(
         cards=cards,
         kept=len(order),
         weighted=bundle.recipe.selection.weights == "informativeness",
+        refitted=bool(bundle.slide_cuts),
         confident=bundle.confident,
         cascade=cascade_words(result.looked),
         facts=_facts(slide, tiles),
