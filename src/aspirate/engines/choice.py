@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aspirate.core.errors import ConfigError
-from aspirate.engines.engine import Engine, OnDisk, Range
+from aspirate.engines.engine import Engine, OnDisk
 from aspirate.engines.machine import PRECISIONS, this_machine
 from aspirate.engines.turns import Turns
+from aspirate.nn.shapes import Range
 
 if TYPE_CHECKING:
     from torch import nn

@@ -8,9 +8,6 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from torch import nn
 
-Range = tuple[float, float]
-"""The lowest and the highest of what comes into a layer."""
-
 
 class Engine(Protocol):
     """Pixels as bytes in, (N, side, side, 3) or any other height and width the net takes; numbers in fp32 out."""

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aspirate.engines.cache import cpu, fingerprint, keep_bytes, kept_bytes
-from aspirate.engines.engine import OnDisk, Range
+from aspirate.engines.engine import OnDisk
 from aspirate.engines.machine import ISA_VARIABLE, this_machine
 from aspirate.engines.turns import Turns
+from aspirate.nn.shapes import Range
 from aspirate.slides.threads import available_threads
 
 if TYPE_CHECKING:

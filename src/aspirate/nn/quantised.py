@@ -19,9 +19,8 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d, linear
 
 from aspirate.nn.folding import folded
+from aspirate.nn.shapes import Range
 
-Range = tuple[float, float]
-"""As in `engines/engine.py`, which this room does not see."""
 AT_ONCE = 16
 TINY = 1e-12
 """Of a step, so that a layer that only ever saw zeros has one."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from aspirate.core.logits import sigmoid
 from aspirate.core.ranking import rank_correlation
-from aspirate.engines.engine import Range
+from aspirate.nn.shapes import Range
 from aspirate.stages.calibration import Calibration
 from aspirate.workflow.opinion import Reading
 
