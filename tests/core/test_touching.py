@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.ndimage import label
 
-from aspirate.core.touching import groups_of
+from aspirate.core.touching import count_groups, groups_of
 
 
 @pytest.mark.parametrize("share", [0.0, 0.02, 0.2, 0.4, 0.7, 1.0])
@@ -18,4 +18,4 @@ def test_groups_are_scipys_in_the_same_order(share: float, shape: tuple[int, int
     labels, count = label(image, structure=np.ones((3, 3)))
     found = groups_of(columns, rows)
     assert found.tolist() == (labels[rows, columns] - 1).tolist()
-    assert len(set(found.tolist())) == count
+    assert len(set(found.tolist())) == count == count_groups(columns, rows)

@@ -27,3 +27,7 @@ def groups_of(columns: NDArray[np.integer], rows: NDArray[np.integer]) -> NDArra
         found[members] = group
         group += 1
     return found
+
+
+def count_groups(columns: NDArray[np.integer], rows: NDArray[np.integer]) -> int:
+    return int(groups_of(columns, rows).max(initial=-1)) + 1

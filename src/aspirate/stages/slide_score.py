@@ -9,7 +9,7 @@ from pydantic import Field
 
 from aspirate.core.config import Settings
 from aspirate.core.labels import TRAINABLE_BETHESDA
-from aspirate.core.touching import groups_of
+from aspirate.core.touching import count_groups
 
 
 class AdequacySettings(Settings):
@@ -45,5 +45,5 @@ def adequacy(
     """Counts confident tiles, and groups of them that touch by an edge or a corner."""
     tiles = int(confident.sum())
     columns, rows = (corners_px0[confident] // side_px0).T
-    groups = int(groups_of(columns, rows).max(initial=-1)) + 1
+    groups = count_groups(columns, rows)
     return Adequacy(tiles, groups, groups >= settings.groups)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from aspirate.core.tile_file import TileTable, read_tiles
-from aspirate.core.touching import groups_of
+from aspirate.core.touching import count_groups
 from aspirate.workflow.heat_map import GUESSED, OPAQUE_FROM, colours, looked_at
 
 TABLES_KEPT = 8
@@ -86,4 +86,4 @@ def histogram(table: TileTable) -> list[int]:
 def groups(table: TileTable, confident: float) -> int:
     """Confident tiles that touch count as one."""
     rows, columns = np.nonzero(grid_of(table) >= confident)
-    return int(groups_of(columns, rows).max(initial=-1)) + 1
+    return count_groups(columns, rows)

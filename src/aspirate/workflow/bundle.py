@@ -98,12 +98,12 @@ class Bundle:
     @property
     def weights(self) -> "dict[str, TileNet]":
         """The same, read where they are on disk."""
-        return {name: net.read() if isinstance(net, StoredNet) else net for name, net in self.kept.items()}
+        return {name: _read(net) for name, net in self.kept.items()}
 
     @property
     def nets(self) -> "dict[str, TileNet]":
         """The two of the method."""
-        return {name: net for name, net in self.weights.items() if name != SCOUT}
+        return {name: _read(self.kept[name]) for name in NETS}
 
     @property
     def reading(self) -> Reading:
@@ -129,6 +129,10 @@ class Bundle:
         """Of both nets together; written into every file of tiles."""
         both = "".join(f"{name} {self.fingerprints[name]}\n" for name in NETS)
         return hashlib.sha256(both.encode()).hexdigest()
+
+
+def _read(net: "TileNet | StoredNet") -> "TileNet":
+    return net.read() if isinstance(net, StoredNet) else net
 
 
 def save_bundle(folder: Path, bundle: Bundle, reference: NDArray[np.uint8]) -> None:
